@@ -1,0 +1,48 @@
+"""One family of errors. Each says what is wrong, where, and what to do next, in one sentence."""
+
+from __future__ import annotations
+
+
+class MechtraceError(Exception):
+    """Base of every error that mechtrace raises on purpose.
+
+    >>> print(DataError("the regime column is missing", where="runs.csv", fix="add one"))
+    runs.csv: the regime column is missing; add one.
+    """
+
+    def __init__(self, what: str, *, where: str | None = None, fix: str | None = None) -> None:
+        self.what, self.where, self.fix = what, where, fix
+        sentence = f"{where}: {what}" if where else what
+        super().__init__((f"{sentence}; {fix}" if fix else sentence).rstrip(".") + ".")
+
+
+class DataError(MechtraceError, ValueError):
+    """The input data cannot be used as it is."""
+
+
+class ConfigError(MechtraceError, ValueError):
+    """A setting is out of range or contradicts another."""
+
+
+class StoreError(MechtraceError):
+    """A stored model or checkpoint is damaged, foreign or too new."""
+
+
+class FitError(MechtraceError, RuntimeError):
+    """Training failed; no model is returned."""
+
+
+class Diverged(FitError):
+    """The loss became NaN or infinite."""
+
+
+class DeadExpert(FitError):
+    """The expert of a regime learned nothing about its dynamics."""
+
+
+class NotFitted(MechtraceError, RuntimeError):
+    """The estimator has no trained model yet."""
+
+
+class MissingDependency(MechtraceError, ImportError):
+    """An optional package is needed for what was asked."""
