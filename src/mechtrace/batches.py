@@ -1,0 +1,70 @@
+"""Batches on the training device: crops are gathered from memory, from a mapped file or on the GPU."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .series import Panel
+from .windows import CropSampler, crop_rows
+
+#: A panel lives on the GPU while it takes at most this share of the free memory there.
+RESIDENT_SHARE = 0.6
+
+
+class Batches:
+    """Fixed buffers that `load(step)` fills: observations, reparameterisation noise, padding.
+
+    The buffers keep their addresses, so a captured graph can read them; and what is loaded
+    depends on the seed and the step alone.
+    """
+
+    def __init__(
+        self, panel: Panel, sampler: CropSampler, latents: int, device: torch.device
+    ) -> None:
+        self.panel, self.sampler, self.device = panel, sampler, device
+        shape = (sampler.regimes, sampler.per_regime, sampler.length)
+        kind = torch.uint8 if panel.values.dtype == np.uint8 else torch.float32
+        self.x = torch.zeros(*shape, *panel.shape, dtype=kind, device=device)
+        self.noise = torch.zeros(*shape, latents, device=device)
+        self.valid = (
+            torch.ones(shape, dtype=torch.bool, device=device) if sampler.padded else None
+        )
+        self._generator = torch.Generator(device=device)
+        self._resident: Tensor | None = None
+        if device.type == "cuda":
+            size = panel.values.size * self.x.element_size()
+            if size < RESIDENT_SHARE * torch.cuda.mem_get_info(device)[0]:
+                self._resident = _to_device(panel.values, kind, device)
+
+    @property
+    def transitions(self) -> int:
+        """Steps with a history in one batch (padding counted, as it costs the same)."""
+        return self.noise.shape[0] * self.noise.shape[1] * self.noise.shape[2]
+
+    def load(self, step: int, noise_seed: int | None = None) -> None:
+        """Fill the buffers with the batch of this step."""
+        start, length = self.sampler.batch(step)
+        rows, valid = crop_rows(start, length, self.sampler.length)
+        if self._resident is not None:
+            index = torch.from_numpy(rows.ravel()).to(self.device, non_blocking=True)
+            torch.index_select(self._resident, 0, index, out=self.x.flatten(0, 2))
+        else:
+            block = np.take(self.panel.values, rows.ravel(), axis=0)
+            self.x.copy_(torch.from_numpy(block).view(self.x.shape))
+        if self.valid is not None:
+            self.valid.copy_(torch.from_numpy(valid))
+        seed = step if noise_seed is None else noise_seed
+        self._generator.manual_seed(self.sampler.seed * 1_000_003 + seed)
+        self.noise.normal_(generator=self._generator)
+
+
+def _to_device(values: np.ndarray, kind: torch.dtype, device: torch.device) -> Tensor:
+    """Copy in pieces: the host never holds a second copy of a mapped file."""
+    out = torch.empty(values.shape, dtype=kind, device=device)
+    piece = max(1, (1 << 26) // max(1, values[:1].nbytes))
+    for first in range(0, len(values), piece):
+        block = np.ascontiguousarray(values[first : first + piece])
+        out[first : first + piece] = torch.from_numpy(block).to(device)
+    return out

@@ -1,0 +1,219 @@
+"""Trace: the public face. Settings in, a trained model out."""
+
+from __future__ import annotations
+
+import inspect
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .config import PAPER_RECIPE, FitConfig, ModelConfig, RunConfig
+from .errors import DataError, NotFitted, StoreError
+from .series import Panel
+
+if TYPE_CHECKING:
+    from .model import SequentialVAE
+    from .progress import Listener
+
+
+class Trace:
+    """Learns one mechanism per regime from labelled recordings.
+
+    Every argument is a setting of `mechtrace.config`; they are validated by `fit`. After `fit`,
+    `regimes_` and `channels_` hold the names, `elbo_` the held-out evidence lower bound per step
+    in nats, `history_` the evaluations, and `card_` what a person should know about the model.
+    """
+
+    def __init__(
+        self,
+        latents: int = ModelConfig.latents,
+        lags: int = ModelConfig.lags,
+        *,
+        seed: int = FitConfig.seed,
+        experts: str = ModelConfig.experts,
+        encoder: str = ModelConfig.encoder,
+        context: int | None = ModelConfig.context,
+        hidden: int = ModelConfig.hidden,
+        layers: int = ModelConfig.layers,
+        expert_layers: int | None = ModelConfig.expert_layers,
+        objective: str = ModelConfig.objective,
+        beta: float = ModelConfig.beta,
+        gamma: float = ModelConfig.gamma,
+        noise_floor: float = ModelConfig.noise_floor,
+        shrinkage: float = ModelConfig.shrinkage,
+        steps: int = FitConfig.steps,
+        batch: int | None = FitConfig.batch,
+        lr: float = FitConfig.lr,
+        weight_decay: float = FitConfig.weight_decay,
+        warmup: int = FitConfig.warmup,
+        clip: float = FitConfig.clip,
+        window: int = FitConfig.window,
+        holdout: float = FitConfig.holdout,
+        evaluations: int = FitConfig.evaluations,
+        patience: int = FitConfig.patience,
+        device: str = FitConfig.device,
+        graph: bool = FitConfig.graph,
+    ) -> None:
+        given = locals()
+        for name in self._setting_names():
+            setattr(self, name, given[name])
+
+    @classmethod
+    def paper(cls, **settings: Any) -> Trace:
+        """Settings of the paper's own recipe: nonparametric experts, weighted objective."""
+        return cls(**(PAPER_RECIPE | settings))
+
+    # -- settings ------------------------------------------------------------------------------
+
+    @classmethod
+    def _setting_names(cls) -> list[str]:
+        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """All settings, as scikit-learn asks for them."""
+        return {name: getattr(self, name) for name in self._setting_names()}
+
+    def set_params(self, **settings: Any) -> Trace:
+        """Change settings."""
+        known = self._setting_names()
+        for name, value in settings.items():
+            if name not in known:
+                RunConfig.from_options(**{name: value})  # raises, with the list of known names
+            setattr(self, name, value)
+        return self
+
+    def config(self) -> RunConfig:
+        """The settings, validated."""
+        return RunConfig.from_options(**self.get_params())
+
+    def __repr__(self) -> str:
+        defaults = {
+            name: parameter.default
+            for name, parameter in inspect.signature(type(self).__init__).parameters.items()
+        }
+        changed = {k: v for k, v in self.get_params().items() if v != defaults[k]}
+        return f"Trace({', '.join(f'{k}={v!r}' for k, v in changed.items())})"
+
+    # -- learning ------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        panel: Panel,
+        *,
+        progress: bool = True,
+        checkpoint: str | Path | None = None,
+        resume: bool = False,
+        checkpoint_seconds: float = 60.0,
+        log: str | Path | None = None,
+        tensorboard: str | Path | None = None,
+    ) -> Trace:
+        """Learn the mechanisms of a labelled panel.
+
+        With `checkpoint` the run is saved there now and then, and on Ctrl-C; with `resume` it
+        continues from there, to the same result as a run that was never interrupted.
+        """
+        from . import progress as listening
+        from .fit import Interrupted
+        from .training import Run
+
+        run = Run.prepare(panel, self.config())
+        if resume:
+            if checkpoint is None:
+                raise StoreError("there is nothing to resume from", fix="name the checkpoint")
+            run.resume_from(checkpoint)
+        with ExitStack() as stack:
+            listeners: list[Listener] = []
+            if progress:
+                listeners.append(stack.enter_context(listening.reporter()))
+            if log is not None:
+                listeners.append(stack.enter_context(listening.JsonLines(log)))
+            if tensorboard is not None:
+                listeners.append(stack.enter_context(listening.TensorBoard(tensorboard)))
+            try:
+                run.train(listeners, checkpoint, checkpoint_seconds)
+            except Interrupted:
+                self._adopt(run.model, run.facts())  # what was learned so far stays usable
+                raise
+        self._adopt(run.model, run.finish())
+        return self
+
+    def _adopt(self, model: SequentialVAE, facts: dict[str, Any]) -> None:
+        model.eval()
+        self.model_ = model
+        self.facts_ = facts
+        self.regimes_: tuple[str, ...] = tuple(facts["regimes"])
+        self.channels_: tuple[str, ...] = tuple(facts["channels"])
+        self.history_: list[dict[str, float]] = facts["training"]["history"]
+        self.elbo_: float = facts["training"]["held_out_elbo"]
+
+    @property
+    def card_(self) -> str:
+        """What a person should know about the model, as Markdown."""
+        from .card import model_card
+
+        self._check_fitted("describe")
+        return model_card(self.facts_)
+
+    # -- using ---------------------------------------------------------------------------------
+
+    def encode(self, panel: Panel) -> list[np.ndarray]:
+        """Latents of each series, (T, d) in float64; NaN where a row was not observed."""
+        from . import latents
+
+        self._check_fitted("encode")
+        self._check_channels(panel)
+        return latents.encode(self.model_, panel).arrays()
+
+    def save(self, path: str | Path) -> None:
+        """Store the model in one file; `mechtrace.load` brings it back."""
+        from .store import Archive, write_archive
+
+        self._check_fitted("save")
+        weights = {"weights": dict(self.model_.state_dict())}
+        write_archive(path, Archive("model", self.facts_, weights, card=self.card_))
+
+    def _check_fitted(self, action: str) -> None:
+        if not hasattr(self, "model_"):
+            raise NotFitted(f"there is no trained model to {action}", fix="call fit first")
+
+    def _check_channels(self, panel: Panel) -> None:
+        if panel.shape != self.model_.shape:
+            raise DataError(
+                f"the panel has rows of shape {panel.shape}, the model was trained on"
+                f" {self.model_.shape}",
+                where=panel.source,
+                fix="give the same channels as in training",
+            )
+        if not panel.is_image and tuple(panel.channels) != self.channels_:
+            missing = [name for name in self.channels_ if name not in panel.channels]
+            detail = f"lacks {missing}" if missing else "has the channels in another order"
+            raise DataError(
+                f"the panel {detail}; the model was trained on {list(self.channels_)}",
+                where=panel.source,
+                fix="name the channels in that order (channels=[...])",
+            )
+
+
+def load(path: str | Path) -> Trace:
+    """Bring back a stored model (or the best weights so far of a checkpoint)."""
+    from .model import SequentialVAE
+    from .store import read_archive
+
+    archive = read_archive(path)
+    facts = archive.meta
+    try:
+        config = RunConfig.from_options(**facts["settings"])
+        model = SequentialVAE(config.model, len(facts["regimes"]), tuple(facts["shape"]))
+        model.load_state_dict(archive.tensors["weights"])
+    except (KeyError, RuntimeError, TypeError, ValueError) as error:
+        raise StoreError(
+            f"does not hold a usable model ({str(error).splitlines()[0]})",
+            where=str(path),
+            fix="save the model again",
+        ) from error
+    trace = Trace(**facts["settings"])
+    trace._adopt(model, facts)
+    return trace
+

@@ -1,0 +1,215 @@
+"""ExpertBank: the K transition mechanisms p_k(z_t | z_{t-L:t-1}), stacked in one tensor program.
+
+Shapes: `z` is (K, N, d), one row of blocks per regime, each evaluated by its own expert;
+`history` is (K, N, L*d), newest step first. No Python loop runs over regimes or components.
+"""
+
+from __future__ import annotations
+
+import math
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from .nets import SLOPE
+
+HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
+
+
+def stack_history(z: Tensor, lags: int) -> Tensor:
+    """Histories of z_L ... z_{T-1} from (..., T, d): (..., T-L, L*d), newest first."""
+    steps = z.shape[-2]
+    return torch.cat([z[..., lags - lag : steps - lag, :] for lag in range(1, lags + 1)], dim=-1)
+
+
+def gaussian_log_prob(standardised: Tensor) -> Tensor:
+    """Log density of N(0, 1), element by element."""
+    return -0.5 * standardised.square() - HALF_LOG_2PI
+
+
+class ExpertBank(nn.Module):
+    """What every kind of expert offers; stage 2 needs no more than this."""
+
+    centre: Tensor
+    spread: Tensor
+
+    def __init__(self, regimes: int, latents: int, lags: int) -> None:
+        super().__init__()
+        self.regimes, self.latents, self.lags = regimes, latents, lags
+        # Where the latents of the training series lie; beyond it an expert has seen nothing.
+        self.register_buffer("centre", torch.zeros(latents))
+        self.register_buffer("spread", torch.ones(latents))
+
+    def log_prob(self, z: Tensor, history: Tensor) -> Tensor:
+        """log p_k(z | history) of each regime's own rows: (K, N)."""
+        raise NotImplementedError
+
+    def conditional_mean(self, history: Tensor) -> Tensor:
+        """E_k[z | history] of every regime at (N, L*d) or (K, N, L*d) histories: (K, N, d)."""
+        raise NotImplementedError
+
+    def noise_scale(self, history: Tensor) -> Tensor:
+        """Standard deviation of z given the history, (K, N, d)."""
+        raise NotImplementedError
+
+    def deviation(self) -> Tensor:
+        """Squared size of the parts that each regime has for itself; shrinkage acts on it."""
+        own = [m.own.square().sum() for m in self.modules() if isinstance(m, StackedLinear)]
+        return torch.stack(own).sum()
+
+    def for_all(self, history: Tensor) -> Tensor:
+        """Histories that every regime is to see: (N, L*d) -> (K, N, L*d)."""
+        return history.expand(self.regimes, *history.shape[-2:])
+
+
+class StackedLinear(nn.Module):
+    """Linear layers of K regimes as one batched product: a shared part plus each regime's own.
+
+    With `copies` there are as many independent layers per regime (one for each component).
+    """
+
+    def __init__(
+        self, inputs: int, outputs: int, kinds: int, copies: int = 1, bias: bool = True
+    ) -> None:
+        super().__init__()
+        bound = 1 / math.sqrt(inputs)
+        self.shared = nn.Parameter(torch.empty(copies, inputs, outputs).uniform_(-bound, bound))
+        self.own = nn.Parameter(torch.zeros(kinds, copies, inputs, outputs))
+        self.bias = nn.Parameter(torch.zeros(kinds * copies, 1, outputs)) if bias else None
+
+    @property
+    def weight(self) -> Tensor:
+        """(kinds * copies, inputs, outputs)."""
+        return (self.shared + self.own).flatten(0, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(kinds * copies, N, inputs) -> (kinds * copies, N, outputs)."""
+        if self.bias is None:
+            return torch.bmm(x, self.weight)
+        return torch.baddbmm(self.bias, x, self.weight)
+
+
+class AffineExperts(ExpertBank):
+    """z_t = m_k(history) + s_k * eps: a shared trunk plus a regime's own part, shrunk towards it.
+
+    The first and the last layer, the linear path and the biases have a part of their own
+    for each regime; the layers between are shared, so that little data of one regime suffices.
+    """
+
+    def __init__(
+        self, regimes: int, latents: int, lags: int, hidden: int = 128, layers: int = 2
+    ) -> None:
+        super().__init__(regimes, latents, lags)
+        inputs = latents * lags
+        self.first = StackedLinear(inputs, hidden, regimes)
+        self.middle = nn.ModuleList(nn.Linear(hidden, hidden) for _ in range(layers - 2))
+        self.last = StackedLinear(hidden, latents, regimes)
+        self.skip = StackedLinear(inputs, latents, regimes, bias=False)
+        self.log_scale = nn.Parameter(torch.zeros(regimes, latents))
+
+    def conditional_mean(self, history: Tensor) -> Tensor:
+        """Closed form: the mean network itself."""
+        history = self.for_all(history)
+        h = F.leaky_relu(self.first(history), SLOPE)
+        for layer in self.middle:
+            h = F.leaky_relu(layer(h), SLOPE)
+        return self.last(h) + self.skip(history)
+
+    def noise_scale(self, history: Tensor) -> Tensor:
+        """One scale per regime and component, whatever the history."""
+        return self.log_scale.exp()[:, None].expand(-1, history.shape[-2], -1)
+
+    def log_prob(self, z: Tensor, history: Tensor) -> Tensor:
+        """Independent Gaussian noise around the mean."""
+        log_scale = self.log_scale[:, None]
+        eps = (z - self.conditional_mean(history)) * torch.exp(-log_scale)
+        return (gaussian_log_prob(eps) - log_scale).sum(-1)
+
+
+class NonparametricExperts(ExpertBank):
+    """eps_i = g_i(z_i, history) with eps ~ N(0, I): any noise, any nonlinearity, as TDRL has it.
+
+    log p = sum_i log N(eps_i) + log |d eps_i / d z_i|. The one derivative that is needed travels
+    as a tangent beside the forward pass, so no Jacobian matrix is ever formed.
+    """
+
+    #: Slopes below this count as this: in float32 their logarithm would be noise.
+    MIN_SLOPE = 1e-8
+
+    def __init__(
+        self, regimes: int, latents: int, lags: int, hidden: int = 128, layers: int = 3
+    ) -> None:
+        super().__init__(regimes, latents, lags)
+        self.first = StackedLinear(1 + latents * lags, hidden, regimes, latents)
+        self.middle = nn.ModuleList(
+            StackedLinear(hidden, hidden, regimes, latents) for _ in range(layers - 2)
+        )
+        self.last = StackedLinear(hidden, 1, regimes, latents)
+        # A linear path of slope 1 at the start: eps = z is a sane density to begin with.
+        self.slope = nn.Parameter(torch.ones(regimes * latents, 1, 1))
+
+    def residual_and_slope(self, z: Tensor, history: Tensor) -> tuple[Tensor, Tensor]:
+        """eps and d eps_i / d z_i, both (K, N, d), of (K, N, d) values and (K, N, L*d) histories."""
+        kinds, rows, d = z.shape
+        own = z.transpose(1, 2).reshape(kinds * d, rows, 1)
+        past = history[:, None].expand(kinds, d, rows, -1).reshape(kinds * d, rows, -1)
+        a = self.first(torch.cat([own, past], dim=-1))
+        tangent = self.first.weight[:, :1].expand_as(a)  # d a / d z_i
+        for layer in [*self.middle, self.last]:
+            h, tangent = F.leaky_relu(a, SLOPE), _leaky_slope_times(tangent, a)
+            a, tangent = layer(h), torch.bmm(tangent, layer.weight)
+        return _by_row(a + self.slope * own, kinds), _by_row(tangent + self.slope, kinds)
+
+    def log_prob(self, z: Tensor, history: Tensor) -> Tensor:
+        """Change of variables, component by component."""
+        eps, slope = self.residual_and_slope(z, history)
+        return (gaussian_log_prob(eps) + slope.abs().clamp_min(self.MIN_SLOPE).log()).sum(-1)
+
+    def conditional_mean(self, history: Tensor) -> Tensor:
+        """By quadrature over the density of each component."""
+        return self._moments(history)[0]
+
+    def noise_scale(self, history: Tensor) -> Tensor:
+        """By quadrature over the density of each component."""
+        return self._moments(history)[1]
+
+    def _moments(self, history: Tensor, nodes: int = 65) -> tuple[Tensor, Tensor]:
+        """Mean and deviation of p_k(z_i | history): a wide grid finds the mass, finer ones follow."""
+        history = self.for_all(history)
+        shape = (*history.shape[:2], self.latents)
+        mean, reach = self.centre.expand(shape), 8 * self.spread.expand(shape)
+        grid = torch.linspace(-1, 1, nodes, dtype=history.dtype, device=history.device)
+        at = history[:, :, None].expand(-1, -1, nodes, -1).flatten(1, 2)
+        for _ in range(3):
+            points = mean[:, :, None] + reach[:, :, None] * grid[:, None]
+            eps, slope = self.residual_and_slope(points.flatten(1, 2), at)
+            log_density = gaussian_log_prob(eps) + slope.abs().clamp_min(self.MIN_SLOPE).log()
+            weight = log_density.unflatten(1, (-1, nodes)).softmax(dim=2)
+            mean = (weight * points).sum(2)
+            deviation = (weight * (points - mean[:, :, None]).square()).sum(2).sqrt()
+            step = 2 * reach / (nodes - 1)
+            reach = 6 * torch.maximum(deviation, step / 2)
+        return mean, deviation
+
+
+def _leaky_slope_times(tangent: Tensor, a: Tensor) -> Tensor:
+    """tangent * LeakyReLU'(a): the kernel of the backward pass does it in one sweep of memory."""
+    return torch.ops.aten.leaky_relu_backward(tangent, a, SLOPE, False)
+
+
+def _by_row(stacked: Tensor, kinds: int) -> Tensor:
+    """(K*d, N, 1) -> (K, N, d)."""
+    return stacked.unflatten(0, (kinds, -1)).squeeze(-1).transpose(1, 2)
+
+
+def make_experts(
+    kind: str, regimes: int, latents: int, lags: int, hidden: int, layers: int
+) -> ExpertBank:
+    """Build the experts of a kind; flows are imported only when asked for."""
+    if kind == "affine":
+        return AffineExperts(regimes, latents, lags, hidden, layers)
+    if kind == "nonparametric":
+        return NonparametricExperts(regimes, latents, lags, hidden, layers)
+    from .flows import FlowExperts
+
+    return FlowExperts(kind, regimes, latents, lags, hidden, layers)

@@ -1,0 +1,313 @@
+"""The one training loop: seed, device, schedule, early stop, resume; divergence is an error."""
+
+from __future__ import annotations
+
+import math
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .batches import Batches
+from .config import FitConfig
+from .errors import ConfigError, Diverged
+from .model import SequentialVAE
+
+#: Steps between two looks at the loss; a look makes a GPU wait, so there it is taken less often.
+LEG = {"cpu": 25, "cuda": 100}
+BETAS = (0.9, 0.99)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a listener is told after every leg."""
+
+    step: int
+    steps: int
+    loss: float
+    elbo: float | None  # of the held-out series, at the last evaluation
+    best_elbo: float | None
+    lr: float
+    transitions_per_second: float
+    seconds: float
+    seconds_left: float
+    evaluated: bool  # an evaluation has just been made
+
+
+@dataclass
+class TrainState:
+    """All that a run needs to continue: counters as numbers, everything else as tensors."""
+
+    step: int = 0
+    best_elbo: float = -math.inf
+    best_step: int = 0
+    stale: int = 0
+    seconds: float = 0.0
+    history: list[dict[str, float]] = field(default_factory=list)
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+
+
+Listener = Callable[[Progress], None]
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during training; the state was kept."""
+
+
+def resolve_device(name: str) -> torch.device:
+    """`auto` takes a GPU where there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise ConfigError(f"there is no device {name!r}", fix="use auto, cpu or cuda") from error
+    if device.type not in LEG:
+        raise ConfigError(f"device {name!r} is not supported", fix="use auto, cpu or cuda")
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("no CUDA device was found", fix="use device='cpu'")
+    return device
+
+
+def learning_rate(config: FitConfig, step: int) -> float:
+    """Linear warm-up, then a cosine down to almost nothing."""
+    warm = min(1.0, (step + 1) / max(1, min(config.warmup, config.steps // 10)))
+    return config.lr * warm * (0.5 * (1 + math.cos(math.pi * step / config.steps)) + 1e-3)
+
+
+class Trainer:
+    """Runs the steps of one fit; `state()` and `restore()` make it resumable at any leg."""
+
+    def __init__(
+        self,
+        model: SequentialVAE,
+        batches: Batches,
+        held_out: Batches,
+        training_rows: int,
+        config: FitConfig,
+    ) -> None:
+        self.model, self.batches, self.held_out = model, batches, held_out
+        self.config, self.training_rows = config, training_rows
+        self.device = batches.device
+        self.parameters = dict(model.named_parameters())
+        on_gpu = self.device.type == "cuda"
+        # A tensor as learning rate can be changed under a captured graph.
+        lr: Any = torch.zeros((), device=self.device) if on_gpu else 0.0
+        self.optimiser = torch.optim.AdamW(
+            self.parameters.values(),
+            lr=lr,
+            betas=BETAS,
+            weight_decay=config.weight_decay,
+            fused=True,
+            capturable=on_gpu,
+        )
+        self.loss_sum = torch.zeros((), dtype=torch.float64, device=self.device)
+        self.counters = TrainState()
+        self.best = {name: p.detach().clone() for name, p in self.parameters.items()}
+        self._graph: torch.cuda.CUDAGraph | None = None
+
+    # -- one step ------------------------------------------------------------------------------
+
+    def _step_body(self) -> None:
+        batch = self.batches
+        terms = self.model(batch.x, batch.noise, batch.valid)
+        loss = self.model.loss(terms, self.training_rows)
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.parameters.values(), self.config.clip)
+        self.optimiser.step()
+        self.loss_sum += loss.detach()
+
+    def _step(self, step: int) -> None:
+        self.batches.load(step)
+        lr = learning_rate(self.config, step)
+        group = self.optimiser.param_groups[0]
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(lr)
+        else:
+            group["lr"] = lr
+        if self._graph is not None:
+            self._graph.replay()
+        else:
+            self.optimiser.zero_grad(set_to_none=True)
+            self._step_body()
+
+    def capture(self) -> None:
+        """Record forward, backward and update as one CUDA graph; the state is left untouched."""
+        before = self.state()
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):  # lets the libraries choose their algorithms outside the capture
+                self.optimiser.zero_grad(set_to_none=True)
+                self._step_body()
+        torch.cuda.current_stream().wait_stream(side)
+        self.optimiser.zero_grad(set_to_none=True)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self._step_body()
+        self.restore(before)
+        self._graph = graph
+
+    # -- evaluation ----------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def evaluate(self) -> float:
+        """ELBO per step of held-out series, always with the same noise."""
+        return float(self.model(self.held_out.x, self.held_out.noise, self.held_out.valid).elbo)
+
+    def _judge(self, elbo: float, loss: float) -> None:
+        """Keep the best weights and count the evaluations without gain."""
+        now = self.counters
+        now.history.append({"step": now.step, "loss": loss, "held_out_elbo": elbo})
+        if elbo > now.best_elbo:
+            now.best_elbo, now.best_step, now.stale = elbo, now.step, 0
+            for name, p in self.parameters.items():
+                self.best[name].copy_(p.detach())
+        else:
+            now.stale += 1
+
+    # -- the loop ------------------------------------------------------------------------------
+
+    def run(
+        self,
+        listeners: Sequence[Listener] = (),
+        checkpoint: Callable[[TrainState], None] | None = None,
+        checkpoint_seconds: float = 60.0,
+    ) -> None:
+        """Train to the end, an early stop or Ctrl-C; the best weights are in place afterwards."""
+        config, now = self.config, self.counters
+        if self.device.type == "cuda" and config.graph:
+            self.batches.load(0)
+            self.capture()
+        self.held_out.load(0, noise_seed=-1)
+        every = max(1, config.steps // config.evaluations)
+        began, first, saved = time.monotonic() - now.seconds, now.step, time.monotonic()
+        started = time.monotonic()
+        elbo: float | None = now.history[-1]["held_out_elbo"] if now.history else None
+        with _interrupt_between_steps() as interrupted:
+            while now.step < config.steps and now.stale < config.patience:
+                leg = min(LEG[self.device.type], every - now.step % every, config.steps - now.step)
+                loss = self._leg(leg, interrupted)
+                self._check_finite(loss)
+                evaluated = now.step % every == 0 or now.step == config.steps
+                if evaluated:
+                    elbo = self.evaluate()
+                    self._check_finite(elbo)
+                    self._judge(elbo, loss)
+                now.seconds = time.monotonic() - began
+                pace = (time.monotonic() - started) / (now.step - first)
+                report = Progress(
+                    step=now.step,
+                    steps=config.steps,
+                    loss=loss,
+                    elbo=elbo,
+                    best_elbo=now.best_elbo if now.history else None,
+                    lr=learning_rate(config, now.step - 1),
+                    transitions_per_second=self.batches.transitions / pace,
+                    seconds=now.seconds,
+                    seconds_left=pace * (config.steps - now.step),
+                    evaluated=evaluated,
+                )
+                for listener in listeners:
+                    listener(report)
+                stop = interrupted()
+                if checkpoint and (stop or time.monotonic() - saved > checkpoint_seconds):
+                    checkpoint(self.state())
+                    saved = time.monotonic()
+                if stop:
+                    self.use_best()
+                    raise Interrupted
+        if checkpoint:
+            checkpoint(self.state())
+        self.use_best()
+
+    def _leg(self, steps: int, interrupted: Callable[[], bool]) -> float:
+        """Some steps without looking at the loss; returns their mean loss."""
+        self.loss_sum.zero_()
+        first = self.counters.step
+        for step in range(first, first + steps):
+            self._step(step)
+            self.counters.step = step + 1
+            if interrupted():
+                break
+        return float(self.loss_sum) / (self.counters.step - first)
+
+    def use_best(self) -> None:
+        """Put the weights with the best held-out ELBO in place (if any was measured)."""
+        if self.counters.history:
+            with torch.no_grad():
+                for name, p in self.parameters.items():
+                    p.copy_(self.best[name])
+
+    def _check_finite(self, value: float) -> None:
+        if math.isfinite(value):
+            return
+        raise Diverged(
+            f"training diverged: the loss is {value} after step {self.counters.step}",
+            fix=f"lower the learning rate (lr={self.config.lr / 4:g}), and look for outliers"
+            " or wrong units in the data",
+        )
+
+    # -- resume --------------------------------------------------------------------------------
+
+    def state(self) -> TrainState:
+        """A copy of everything that the next step depends on."""
+        now = self.counters
+        tensors: dict[str, Tensor] = {}
+        for name, p in self.parameters.items():
+            tensors[f"weights/{name}"] = p.detach().clone()
+            tensors[f"best/{name}"] = self.best[name].clone()
+            for key, value in self.optimiser.state.get(p, {}).items():
+                tensors[f"optimiser/{key}/{name}"] = value.clone()
+        return TrainState(
+            now.step, now.best_elbo, now.best_step, now.stale, now.seconds,
+            [dict(record) for record in now.history], tensors,
+        )  # fmt: skip
+
+    @torch.no_grad()
+    def restore(self, state: TrainState) -> None:
+        """Continue from a state; tensors are overwritten in place, so a graph stays valid."""
+        self.counters = TrainState(
+            state.step, state.best_elbo, state.best_step, state.stale, state.seconds,
+            [dict(record) for record in state.history],
+        )  # fmt: skip
+        for name, p in self.parameters.items():
+            p.copy_(state.tensors[f"weights/{name}"])
+            self.best[name].copy_(state.tensors[f"best/{name}"])
+            slot = self.optimiser.state[p]
+            for key in ("step", "exp_avg", "exp_avg_sq"):
+                stored = state.tensors.get(f"optimiser/{key}/{name}")
+                if stored is None:  # a state from before the first step
+                    if key in slot:
+                        slot[key].zero_()
+                elif key in slot:
+                    slot[key].copy_(stored)
+                else:
+                    slot[key] = stored.clone().to(self.device)
+
+
+@contextmanager
+def _interrupt_between_steps() -> Iterator[Callable[[], bool]]:
+    """Turn the first Ctrl-C into a flag, so that no step is cut in half; a second one is at once."""
+    pressed = False
+
+    def on_signal(number: int, frame: object) -> None:
+        nonlocal pressed
+        if pressed:
+            raise KeyboardInterrupt
+        pressed = True
+
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    previous = signal.signal(signal.SIGINT, on_signal)
+    try:
+        yield lambda: pressed
+    finally:
+        signal.signal(signal.SIGINT, previous)

@@ -1,0 +1,74 @@
+"""The seam between torch and numpy: a trained model and a Panel give latents in float64."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from .model import SequentialVAE
+from .series import Panel
+from .windows import find_runs
+
+#: Rows encoded in one call; bounds memory whatever the length of a series.
+CHUNK_ROWS = 1 << 15
+
+
+@dataclass(frozen=True, eq=False)
+class Latents:
+    """Posterior means and standard deviations of every row; NaN where a row was not observed."""
+
+    mean: np.ndarray  # (rows, d)
+    scale: np.ndarray  # (rows, d)
+    offsets: np.ndarray
+    names: np.ndarray
+
+    def arrays(self) -> list[np.ndarray]:
+        """The posterior means of each series, (T, d)."""
+        return [self.mean[a:b] for a, b in zip(self.offsets[:-1], self.offsets[1:], strict=True)]
+
+
+@torch.no_grad()
+def encode(model: SequentialVAE, panel: Panel) -> Latents:
+    """Encode every observed row; the encoder's context never crosses a gap."""
+    device = model.centre.device
+    d = model.config.latents
+    mean = np.full((panel.rows, d), np.nan)
+    scale = np.full((panel.rows, d), np.nan)
+    for rows, valid, fresh in _blocks(panel, model.encoder.reach):  # type: ignore[arg-type]
+        block = np.ascontiguousarray(np.take(panel.values, rows.ravel(), axis=0))
+        x = torch.from_numpy(block).to(device)
+        m, log_scale = model.encode(x.reshape(*rows.shape, *panel.shape))
+        keep = valid & fresh
+        mean[rows[keep]] = m.cpu().double().numpy()[keep]
+        scale[rows[keep]] = log_scale.exp().cpu().double().numpy()[keep]
+    return Latents(mean, scale, panel.offsets, np.asarray(panel.names))
+
+
+def _blocks(panel: Panel, reach: int):  # type: ignore[no-untyped-def]
+    """Batches of runs of similar length: row numbers, which are real, which are new.
+
+    A long run is cut into pieces that repeat the last `reach` rows of the piece before, so that
+    every row is encoded with the context it has in the whole series.
+    """
+    runs = find_runs(panel, by_regime=False)
+    first = np.concatenate([np.arange(0, n, CHUNK_ROWS) for n in runs.length]) if len(runs) else []
+    which = np.repeat(np.arange(len(runs)), -(-runs.length // CHUNK_ROWS))
+    overlap = np.minimum(first, reach).astype(int)
+    start = runs.start[which] + np.asarray(first, dtype=int) - overlap
+    length = np.minimum(runs.length[which] - np.asarray(first, int), CHUNK_ROWS) + overlap
+    order = np.argsort(length, kind="stable")
+    position = 0
+    while position < len(order):
+        # as many pieces of about this length as fit into one call
+        limit = max(1, CHUNK_ROWS // int(length[order[position]]))
+        pieces = order[position : position + limit]
+        steps = np.arange(length[pieces].max())
+        while len(pieces) > 1 and len(pieces) * len(steps) > 2 * CHUNK_ROWS:
+            pieces = pieces[: len(pieces) // 2]
+            steps = np.arange(length[pieces].max())
+        last = length[pieces][:, None] - 1
+        rows = start[pieces][:, None] + np.minimum(steps, last)
+        yield rows, steps <= last, steps >= overlap[pieces][:, None]
+        position += len(pieces)

@@ -1,0 +1,42 @@
+"""How close an answer is to a known truth."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+from scipy.stats import rankdata
+
+
+def linear_r2(truth: np.ndarray, learned: np.ndarray) -> float:
+    """Share of the variance of the true latents that a linear map of the learned ones explains.
+
+    Both are (..., d); the mean over the true components is returned.
+    """
+    y = truth.reshape(-1, truth.shape[-1]).astype(float)
+    x = learned.reshape(-1, learned.shape[-1]).astype(float)
+    design = np.column_stack([x, np.ones(len(x))])
+    fitted = design @ np.linalg.lstsq(design, y, rcond=None)[0]
+    explained = 1 - ((y - fitted) ** 2).sum(0) / ((y - y.mean(0)) ** 2).sum(0)
+    return float(explained.mean())
+
+
+def mean_correlation(truth: np.ndarray, learned: np.ndarray, rank: bool = False) -> float:
+    """Mean correlation coefficient (MCC) after the best matching of components.
+
+    Absolute Pearson correlation (Spearman with `rank`), Hungarian matching, mean over the
+    components of the truth; a missing partner counts as 0.
+    """
+    y = truth.reshape(-1, truth.shape[-1]).astype(float)
+    x = learned.reshape(-1, learned.shape[-1]).astype(float)
+    if rank:
+        y, x = rankdata(y, axis=0), rankdata(x, axis=0)
+    y, x = _standardised(y), _standardised(x)
+    correlation = np.abs(y.T @ x) / len(y)
+    rows, columns = linear_sum_assignment(-correlation)
+    return float(correlation[rows, columns].sum() / y.shape[1])
+
+
+def _standardised(values: np.ndarray) -> np.ndarray:
+    centred = values - values.mean(axis=0)
+    deviation = centred.std(axis=0)
+    return centred / np.where(deviation > 0, deviation, 1.0)

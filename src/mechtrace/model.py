@@ -1,0 +1,146 @@
+"""SequentialVAE: encoder, decoder and experts -> loss terms. It knows no files and no epochs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from . import nets
+from .config import ModelConfig
+from .experts import HALF_LOG_2PI, gaussian_log_prob, make_experts, stack_history
+
+
+@dataclass(frozen=True)
+class LossTerms:
+    """The parts of the objective at every step of a batch, each (K, B, T), zero on padding."""
+
+    reconstruction: Tensor  # log p(x_t | z_t)
+    prior: Tensor  # log p(z_t) in the first L steps, then log p_k(z_t | history)
+    entropy: Tensor  # -log q(z_t | x)
+    squared_error: Tensor  # of the reconstruction, for the weighted objective
+    rows: Tensor | int  # steps that count
+    lags: int
+
+    @property
+    def elbo(self) -> Tensor:
+        """Evidence lower bound per step, in nats."""
+        return (self.reconstruction + self.prior + self.entropy).sum() / self.rows
+
+    def weighted(self, beta: float, gamma: float) -> Tensor:
+        """The paper's form: squared error + beta KL of the first L steps + gamma KL of the rest."""
+        divergence = -(self.prior + self.entropy)
+        kinds, batch, steps = divergence.shape
+
+        def first(part: Tensor) -> Tensor:
+            return part[..., : self.lags].sum() / (kinds * batch)
+
+        def rest(part: Tensor) -> Tensor:
+            return part[..., self.lags :].sum() / (kinds * batch * (steps - self.lags))
+
+        error = first(self.squared_error) + rest(self.squared_error)
+        return error + beta * first(divergence) + gamma * rest(divergence)
+
+
+class SequentialVAE(nn.Module):
+    """q(z_t | x_{t-C:t}), p(x_t | z_t) and one expert p_k(z_t | z_{t-L:t-1}) per regime.
+
+    Observations arrive balanced as (K, B, T, *shape): block k holds series of regime k.
+    """
+
+    centre: Tensor
+    scale: Tensor
+
+    def __init__(self, config: ModelConfig, regimes: int, shape: tuple[int, ...]) -> None:
+        super().__init__()
+        self.config, self.regimes, self.shape = config, regimes, shape
+        d = config.latents
+        self.encoder, self.decoder = _encoder_and_decoder(config, shape)
+        self.experts = make_experts(
+            config.experts, regimes, d, config.lags, config.hidden, config.depth_of_experts
+        )
+        self.log_noise = nn.Parameter(torch.zeros(shape if len(shape) == 1 else ()))
+        # The first L steps have no history: a Gaussian per regime, of any covariance, so that it
+        # favours no axes. `start_root` is a root of its precision; the diagonal is exponentiated.
+        self.start_mean = nn.Parameter(torch.zeros(regimes, 1, d))
+        self.start_root = nn.Parameter(torch.zeros(regimes, d, d))
+        self.register_buffer("centre", torch.zeros(shape))
+        self.register_buffer("scale", torch.ones(shape))
+
+    def standardise(self, x: Tensor) -> Tensor:
+        """Observations in units of each channel's standard deviation."""
+        return (x.to(self.centre.dtype) - self.centre) / self.scale
+
+    def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Posterior mean and log standard deviation of (..., T, *shape) observations."""
+        return self.encoder(self.standardise(x))
+
+    def forward(self, x: Tensor, noise: Tensor, valid: Tensor | None = None) -> LossTerms:
+        """Loss terms of a balanced batch.
+
+        `noise` (K, B, T, d) is standard normal: it is given, so that the same numbers come out
+        whatever the device or the moment. `valid` (K, B, T) is False on padding at the end.
+        """
+        lags, (kinds, batch, steps, _) = self.config.lags, noise.shape
+        x = self.standardise(x)
+        mean, log_scale = self.encoder(x)
+        z = mean + log_scale.exp() * noise
+        error = (x - self.decoder(z)).flatten(3)
+        log_noise = self.log_noise.clamp_min(math.log(self.config.noise_floor))
+        spread = log_noise.flatten().expand(error.shape[-1])
+        start = self._start_log_prob(z[:, :, :lags].flatten(1, 2))
+        transition = self.experts.log_prob(
+            z[:, :, lags:].flatten(1, 2), stack_history(z, lags).flatten(1, 2)
+        )
+        by_step = (start.unflatten(1, (batch, -1)), transition.unflatten(1, (batch, -1)))
+        if self.config.objective == "elbo":
+            entropy = log_scale + (0.5 + HALF_LOG_2PI)
+        else:  # from the one sample, as the paper's predecessors do
+            entropy = log_scale - gaussian_log_prob(noise)
+        parts = (
+            (gaussian_log_prob(error * torch.exp(-spread)) - spread).sum(-1),
+            torch.cat(by_step, dim=-1),
+            entropy.sum(-1),
+            error.square().sum(-1),
+        )
+        if valid is None:
+            return LossTerms(*parts, rows=kinds * batch * steps, lags=lags)
+        return LossTerms(*(part * valid for part in parts), rows=valid.sum(), lags=lags)
+
+    def loss(self, terms: LossTerms, training_rows: int) -> Tensor:
+        """What is minimised: the negative ELBO or the paper's weighted form, plus shrinkage."""
+        config = self.config
+        if config.objective == "elbo":
+            value = -terms.elbo
+        else:
+            value = terms.weighted(config.beta, config.gamma)
+        if config.shrinkage:
+            value = value + config.shrinkage / training_rows * self.experts.deviation()
+        return value
+
+    def _start_log_prob(self, z: Tensor) -> Tensor:
+        """(K, N, d) -> (K, N): N(0, I) in the weighted form, a learned Gaussian otherwise."""
+        if self.config.objective == "weighted":
+            return gaussian_log_prob(z).sum(-1)
+        log_diagonal = self.start_root.diagonal(dim1=1, dim2=2)
+        root = self.start_root.tril(-1) + torch.diag_embed(log_diagonal.exp())
+        eps = torch.bmm(z - self.start_mean, root)
+        return gaussian_log_prob(eps).sum(-1) + log_diagonal.sum(-1)[:, None]
+
+
+def _encoder_and_decoder(
+    config: ModelConfig, shape: tuple[int, ...]
+) -> tuple[nn.Module, nn.Module]:
+    context = config.lags if config.context is None else config.context
+    sizes = (config.latents, context, config.hidden, config.layers)
+    if len(shape) == 2:
+        size = (shape[0], shape[1])
+        return (
+            nets.ImageEncoder(size, *sizes),
+            nets.ImageDecoder(size, config.latents, config.hidden),
+        )
+    encoder = nets.TemporalEncoder if config.encoder == "temporal" else nets.MLPEncoder
+    decoder = nets.MLPDecoder(shape[0], config.latents, config.hidden, config.layers)
+    return encoder(shape[0], *sizes), decoder

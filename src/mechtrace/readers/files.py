@@ -1,0 +1,139 @@
+"""Table files: comma or tab separated text, and parquet."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import zlib
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from ..errors import DataError, MissingDependency
+from .names import refuse_repeated
+from .parts import Parts, Roles
+from .table import frame_parts
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Record = tuple[int, list[str]]  # the line it starts on, its cells
+# What pandas itself takes for a missing number; kept away from the columns that hold names.
+MISSING_TEXTS = ["", "NA", "N/A", "n/a", "<NA>", "#N/A", "#N/A N/A", "#NA", "-NaN", "-nan"]
+MISSING_TEXTS += ["NaN", "nan", "NULL", "null", "None"]
+
+
+def existing_file(path: Path) -> None:
+    """Refuse what cannot be a data file: nothing, a folder, zero bytes."""
+    if path.is_dir():
+        raise DataError("this is a folder, not a file", where=str(path), fix="name one file in it")
+    if not path.exists():
+        raise DataError("there is no such file", where=str(path), fix="check the path")
+    if path.stat().st_size == 0:
+        raise DataError("the file is empty (0 bytes)", where=path.name)
+
+
+def unreadable(path: Path, error: BaseException, what: str = "cannot be read") -> DataError:
+    """What a library says about a broken file, on one line."""
+    return DataError(f"{what}: {' '.join(str(error).split()) or error!r}", where=path.name)
+
+
+def separator(path: Path) -> str:
+    """Tab or comma, by the suffix."""
+    return "\t" if path.name.lower().endswith((".tsv", ".tsv.gz")) else ","
+
+
+def csv_parts(path: Path, roles: Roles) -> Parts:
+    """Read a comma or tab separated file (UTF-8, one header line, optionally gzipped)."""
+    existing_file(path)
+    try:
+        frame = _csv_frame(path, {roles.get("series"), roles.get("regime")})
+    except UnicodeDecodeError as error:
+        raise DataError(
+            "this is not UTF-8 text", where=path.name, fix="save it as UTF-8"
+        ) from error
+    except (OSError, EOFError, zlib.error, csv.Error) as error:
+        raise unreadable(path, error) from error
+    if not len(frame):
+        raise DataError("there is a header but no rows below it", where=path.name)
+
+    def row_name(row: int) -> str:
+        line, _ = next(islice(_records(path), row + 1, None))
+        return f"line {line}"
+
+    return frame_parts(frame, roles, path.name, row_name)
+
+
+def _open_text(path: Path) -> IO[str]:
+    opened = gzip.open if path.suffix.lower() == ".gz" else open
+    return opened(path, "rt", encoding="utf-8-sig", newline="")
+
+
+def _records(path: Path) -> Iterator[Record]:
+    """Records, skipping blank lines as pandas does."""
+    with _open_text(path) as text:
+        reader = csv.reader(text, delimiter=separator(path))
+        start = 1
+        for record in reader:
+            if len(record) > 1 or "".join(record).strip():
+                yield start, record
+            start = reader.line_num + 1
+
+
+def _refuse_long_row(records: Iterable[Record], width: int, path: Path) -> None:
+    for line, record in records:
+        if len(record) > width:
+            what = f"line {line} has {len(record)} cells, but the header has {width}"
+            fix = "check for stray separators and unclosed quotes"
+            raise DataError(what, where=path.name, fix=fix)
+
+
+def _csv_frame(path: Path, names: set[str | None]) -> pd.DataFrame:
+    import pandas as pd
+
+    records = _records(path)
+    _, header = next(records, (0, []))
+    if not header:
+        raise DataError("the file holds nothing but blank lines", where=path.name)
+    refuse_repeated(filter(None, header), "column name", f"{path.name}, line 1")
+    # pandas takes a longer first row for an index column, so it is caught here.
+    _refuse_long_row(islice(records, 1), len(header), path)
+    try:
+        with _open_text(path) as text:
+            frame = pd.read_csv(
+                text,
+                sep=separator(path),
+                index_col=False,
+                low_memory=False,
+                # A regime called 'NA' is a name; only measurements have missing cells.
+                dtype={name: str for name in header if name in names},
+                na_values={name: MISSING_TEXTS for name in header if name not in names},
+                keep_default_na=False,
+            )
+    except pd.errors.ParserError as error:
+        _refuse_long_row(_records(path), len(header), path)
+        raise unreadable(path, error, "cannot be parsed") from error
+    return frame.set_axis(header, axis=1)
+
+
+def require_pyarrow() -> None:
+    """Say how to install pyarrow when it is missing."""
+    try:
+        import pyarrow.parquet  # noqa: F401
+    except ImportError as error:
+        fix = 'pip install "mechtrace[parquet]"'
+        raise MissingDependency("parquet files need pyarrow", fix=fix) from error
+
+
+def parquet_parts(path: Path, roles: Roles) -> Parts:
+    """Read a parquet file."""
+    import pandas as pd
+
+    existing_file(path)
+    require_pyarrow()
+    try:
+        frame = pd.read_parquet(path, engine="pyarrow")
+    except (OSError, ValueError, TypeError, NotImplementedError) as error:
+        raise unreadable(path, error) from error
+    return frame_parts(frame, roles, path.name)

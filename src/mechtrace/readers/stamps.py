@@ -1,0 +1,60 @@
+"""Time stamps become numbers or dates without a zone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .names import shown
+from .origin import Origin, first
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def parse_time(stamps: Any, column: str, origin: Origin) -> np.ndarray:
+    """Time stamps as numbers or datetime64[ns]; those with a time zone become naive UTC."""
+    import pandas as pd
+
+    stamps = pd.Series(stamps)
+    absent = stamps.isna().to_numpy()
+    if absent.any():
+        raise origin.error(f"no time in {origin.cell(first(absent), column)}")
+    if isinstance(stamps.dtype, pd.DatetimeTZDtype):
+        stamps = stamps.dt.tz_convert("UTC").dt.tz_localize(None)
+    plain = stamps.to_numpy()
+    if plain.dtype.kind not in "biufM":  # text, and objects that read well as text
+        plain = _from_text(stamps.astype(str), column, origin)
+    if plain.dtype.kind == "M":
+        outside = (plain < np.datetime64("1678")) | (plain >= np.datetime64("2262"))
+        if outside.any():
+            what = f"the date {plain[first(outside)]} is outside the years 1678 to 2261"
+            raise origin.error(what, "give the time as numbers")
+        # One unit for all dates, so that the same data has one fingerprint in every format.
+        return plain.astype("datetime64[ns]", copy=False)
+    infinite = ~np.isfinite(plain)
+    if infinite.any():
+        raise origin.error(f"infinite time in {origin.cell(first(infinite), column)}")
+    return plain.astype(np.int64) if plain.dtype.kind == "b" else plain
+
+
+def _from_text(texts: pd.Series, column: str, origin: Origin) -> np.ndarray:
+    import pandas as pd
+
+    def quoted(mask: np.ndarray) -> str:
+        return f"{shown(texts.iloc[first(mask)])} in {origin.cell(first(mask), column)}"
+
+    numbers = pd.to_numeric(texts, errors="coerce")
+    is_number = numbers.notna().to_numpy()
+    if is_number.all():
+        return numbers.to_numpy()
+    dates = pd.to_datetime(texts, format="ISO8601", utc=True, errors="coerce")
+    bad = dates.isna().to_numpy() & ~is_number
+    if bad.any():
+        fix = "write dates as in 2024-01-31 or 2024-01-31T12:30:00"
+        raise origin.error(f"{quoted(bad)} is neither a number nor a date", fix)
+    if is_number.any():
+        pair = f"{quoted(is_number)}, but {quoted(~is_number)}"
+        raise origin.error(f"times mix numbers and dates: {pair}", "use one kind")
+    return dates.dt.tz_localize(None).to_numpy()

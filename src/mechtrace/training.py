@@ -1,0 +1,175 @@
+"""One fit from panel to facts: splits, model, trainer, checkpoints."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from .batches import Batches
+from .config import RunConfig
+from .errors import StoreError
+from .fit import Listener, Trainer, TrainState, resolve_device
+from .health import check_model
+from .model import SequentialVAE
+from .series import Panel
+from .store import Archive, read_archive, versions, write_archive
+from .windows import CropSampler, Runs, Standardiser, split_runs, training_runs
+
+#: Series per regime on which the held-out ELBO is measured.
+EVALUATION_SERIES = 64
+#: Series per step over all regimes; a GPU is idle with fewer.
+DEFAULT_BATCH = {"cpu": 40, "cuda": 320}
+
+
+@dataclass(eq=False)
+class Run:
+    """A prepared training run."""
+
+    panel: Panel
+    config: RunConfig
+    model: SequentialVAE
+    trainer: Trainer
+    reference: Batches  # of training series, for the checks after training
+    facts_of_data: dict[str, Any]
+
+    @classmethod
+    def prepare(cls, panel: Panel, config: RunConfig) -> Run:
+        """Split the data by series, build the model and load everything that training needs."""
+        lags, fit = config.model.lags, config.fit
+        runs = training_runs(panel, lags)
+        train, held = split_runs(runs, fit.holdout, lags, fit.seed)
+        device = resolve_device(fit.device)
+        model = _new_model(panel, config, train).to(device)
+        length = max(lags + 1, min(fit.window, int(train.length.max())))
+        regimes = len(panel.regimes)
+        batch = math.ceil((fit.batch or DEFAULT_BATCH[device.type]) / regimes)
+
+        def batches(source: Runs, per_regime: int) -> Batches:
+            sampler = CropSampler(source, regimes, per_regime, length, fit.seed)
+            return Batches(panel, sampler, config.model.latents, device)
+
+        trainer = Trainer(
+            model,
+            batches(train, batch),
+            batches(_with_every_regime(held, train), EVALUATION_SERIES),
+            train.rows,
+            fit,
+        )
+        reference = batches(train, EVALUATION_SERIES)
+        return cls(panel, config, model, trainer, reference, _facts_of_data(panel, train, held))
+
+    def train(
+        self,
+        listeners: Sequence[Listener],
+        checkpoint: str | Path | None,
+        checkpoint_seconds: float,
+    ) -> None:
+        """Run the loop, saving the state to `checkpoint` now and then."""
+        save = None if checkpoint is None else lambda state: self._save(checkpoint, state)
+        self.trainer.run(listeners, save, checkpoint_seconds)
+
+    def finish(self) -> dict[str, Any]:
+        """Check the experts and return what is to be stored beside the weights."""
+        health = check_model(
+            self.model, self.reference, self.trainer.held_out, self.panel.regimes
+        )
+        return self.facts() | {"health": health}
+
+    def facts(self) -> dict[str, Any]:
+        """Everything about the run but the weights, ready for JSON."""
+        now = self.trainer.counters
+        return {
+            "settings": self.config.options(),
+            **self.facts_of_data,
+            "training": {
+                "steps": now.step,
+                "best_step": now.best_step,
+                "held_out_elbo": now.best_elbo if now.history else None,
+                "seconds": round(now.seconds, 3),
+                "stopped_early": now.step < self.config.fit.steps,
+                "device": self.trainer.device.type,
+                "parameters": sum(p.numel() for p in self.model.parameters()),
+                "history": now.history,
+            },
+            "versions": versions(),
+        }
+
+    def _save(self, path: str | Path, state: TrainState) -> None:
+        weights = dict(self.model.state_dict())
+        tensors = {name: state.tensors.pop(f"best/{name}") for name in self.trainer.parameters}
+        meta = self.facts() | {
+            "counters": {
+                "step": state.step,
+                "best_elbo": state.best_elbo if state.history else None,
+                "best_step": state.best_step,
+                "stale": state.stale,
+                "seconds": state.seconds,
+                "history": state.history,
+            }
+        }
+        groups = {"weights": weights | tensors, "training": state.tensors}
+        write_archive(path, Archive("checkpoint", meta, groups))
+
+    def resume_from(self, path: str | Path) -> None:
+        """Continue a checkpoint; it must come from the same data and the same settings."""
+        archive = read_archive(path)
+        if archive.kind != "checkpoint":
+            raise StoreError(
+                "is a finished model, not a checkpoint",
+                where=str(path),
+                fix="fit again without resume, or name the checkpoint",
+            )
+        stored, mine = archive.meta["settings"], self.config.options()
+        other = [f"{k} = {stored.get(k)!r}, not {v!r}" for k, v in mine.items() if stored.get(k) != v]
+        if archive.meta["fingerprint"] != self.facts_of_data["fingerprint"]:
+            other.append("other data")
+        if other:
+            raise StoreError(
+                f"was made with {'; '.join(other)}",
+                where=str(path),
+                fix="resume with the same data and settings, or fit anew",
+            )
+        counters = archive.meta["counters"]
+        best = {f"best/{n}": archive.tensors["weights"][n] for n in self.trainer.parameters}
+        counters["best_elbo"] = -math.inf if counters["best_elbo"] is None else counters["best_elbo"]
+        self.trainer.restore(TrainState(**counters, tensors=archive.tensors["training"] | best))
+
+
+def _new_model(panel: Panel, config: RunConfig, train: Runs) -> SequentialVAE:
+    with torch.random.fork_rng(devices=[]):  # leaves the caller's random numbers alone
+        torch.manual_seed(config.fit.seed)
+        model = SequentialVAE(config.model, len(panel.regimes), panel.shape)
+    units = Standardiser.of(panel, train)
+    model.centre.copy_(torch.from_numpy(units.centre))
+    model.scale.copy_(torch.from_numpy(units.scale))
+    return model
+
+
+def _with_every_regime(held: Runs, train: Runs) -> Runs:
+    """Held-out runs; a regime that could spare none is judged on its training runs."""
+    lacking = ~np.isin(train.regime, held.regime)
+    spare = train.where(lacking)
+    return Runs(*(np.append(getattr(held, f), getattr(spare, f)) for f in Runs.__annotations__))
+
+
+def _facts_of_data(panel: Panel, train: Runs, held: Runs) -> dict[str, Any]:
+    def per_regime(runs: Runs) -> dict[str, int]:
+        pairs = np.unique(np.stack([runs.series, runs.regime]), axis=1)
+        return {name: int((pairs[1] == k).sum()) for k, name in enumerate(panel.regimes)}
+
+    return {
+        "regimes": list(panel.regimes),
+        "channels": list(panel.channels),
+        "shape": list(panel.shape),
+        "source": panel.source,
+        "fingerprint": panel.fingerprint(),
+        "training_rows": train.rows,
+        "training_series": per_regime(train),
+        "held_out_series": per_regime(held),
+    }

@@ -1,0 +1,16 @@
+"""Simulators with known truth: worlds to learn from, schedules to recover."""
+
+from .schedules import SCHEDULES, make_schedule
+from .simulation import EmergentEdge, Simulation
+from .synthetic import PRESETS, World, WorldConfig, make
+
+__all__ = [
+    "PRESETS",
+    "SCHEDULES",
+    "EmergentEdge",
+    "Simulation",
+    "World",
+    "WorldConfig",
+    "make",
+    "make_schedule",
+]

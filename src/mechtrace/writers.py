@@ -1,0 +1,81 @@
+"""A Panel becomes a frame or a file; files are complete or untouched."""
+
+from __future__ import annotations
+
+import struct
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .atomic import atomic_path
+from .errors import DataError
+from .readers import require_pyarrow, separator, shown
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from .series import Panel
+
+
+def to_frame(panel: Panel) -> pd.DataFrame:
+    """Long format: series, time, regime where labelled, and one column per channel."""
+    import pandas as pd
+
+    if panel.is_image:
+        raise DataError("images do not fit a table", where=panel.source, fix="use to_npz")
+    # Categories keep 10 million names small, and keep the order of the regimes.
+    names = pd.Index(panel.names.tolist(), dtype=str)
+    columns: dict[str, Any] = {"series": pd.Categorical.from_codes(panel.series_index(), names)}
+    starts = np.repeat(panel.offsets[:-1], panel.lengths)
+    columns["time"] = np.arange(panel.rows) - starts if panel.time is None else panel.time
+    if panel.codes is not None:
+        regimes = pd.Index(panel.regimes, dtype=str)
+        columns["regime"] = pd.Categorical.from_codes(panel.codes, regimes, ordered=True)
+    for k, name in enumerate(panel.channels):
+        if name in columns:
+            what = f"the channel {shown(name)} has the name of another column"
+            raise DataError(what, where=panel.source, fix="rename the channel")
+        columns[name] = panel.values[:, k]
+    return pd.DataFrame(columns)
+
+
+def to_csv(panel: Panel, path: Path) -> None:
+    """Write CSV, or TSV or gzip by the suffix."""
+    frame = to_frame(panel)
+    compression = "gzip" if path.suffix.lower() == ".gz" else None
+    with atomic_path(path) as temporary:
+        frame.to_csv(temporary, index=False, sep=separator(path), compression=compression)
+
+
+def to_parquet(panel: Panel, path: Path) -> None:
+    """Write parquet."""
+    require_pyarrow()
+    frame = to_frame(panel)
+    with atomic_path(path) as temporary:
+        frame.to_parquet(temporary, engine="pyarrow", index=False)
+
+
+def to_npz(panel: Panel, path: Path) -> None:
+    """Write an uncompressed npz, whose values can be mapped without loading them."""
+    arrays: dict[str, np.ndarray | None] = {
+        "values": panel.values,
+        "offsets": panel.offsets,
+        "names": panel.names,
+        "channels": np.array(panel.channels, dtype=np.str_),
+        "time": panel.time,
+        "codes": panel.codes,
+        "regimes": np.array(panel.regimes, dtype=np.str_) if panel.labelled else None,
+        "gap": None if panel.gap is None else np.array(panel.gap),
+    }
+    with atomic_path(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
+        for name, array in arrays.items():
+            if array is None:
+                continue
+            info = zipfile.ZipInfo(f"{name}.npy")  # undated: the same panel, the same bytes
+            if name == "values":
+                # An empty extra field rounds the zip header up to 64 bytes: mapped data is aligned.
+                info.extra = struct.pack("<HH", 0xD935, 0)
+            with archive.open(info, "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
