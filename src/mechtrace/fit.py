@@ -181,10 +181,11 @@ class Trainer:
         checkpoint_seconds: float = 60.0,
     ) -> None:
         """Train to the end, an early stop or Ctrl-C; the best weights are in place afterwards."""
-        config, now = self.config, self.counters
+        config = self.config
         if self.device.type == "cuda" and config.graph:
             self.batches.load(0)
             self.capture()
+        now = self.counters
         self.held_out.load(0, noise_seed=-1)
         every = max(1, config.steps // config.evaluations)
         began, first, saved = time.monotonic() - now.seconds, now.step, time.monotonic()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,18 +22,18 @@ def check_model(
     model: SequentialVAE, train: Batches, held_out: Batches, regimes: Sequence[str]
 ) -> dict[str, object]:
     """Note where the latents lie, refuse dead experts, and return figures for the model card."""
-    train.load(0)
-    held_out.load(0)
-    known, weight, width = _latents(model, train)
-    if not torch.isfinite(known).all():
+    known = _sample(model, train)
+    if not torch.isfinite(known.z).all():
         raise FitError(
             "the encoder gives values that are not finite",
             fix="lower the learning rate and look for outliers in the data",
         )
-    centre, covariance = _moments(known.flatten(0, 1)[None], weight.flatten()[None])
+    centre, covariance = _moments(known.z.flatten(0, 1)[None], known.weight.flatten()[None])
     model.experts.centre.copy_(centre.flatten())
     model.experts.spread.copy_(covariance[0].diagonal().sqrt())
-    gain = _gain_over_no_history(model, *_moments(known, weight), held_out)
+    gain = _gain_over_no_history(
+        model, *_moments(known.z, known.weight), _sample(model, held_out)
+    )
     for name, nats in zip(regimes, gain.tolist(), strict=True):
         if not nats > 0:
             raise DeadExpert(
@@ -43,18 +44,34 @@ def check_model(
             )
     return {
         "gain_over_no_history": dict(zip(regimes, gain.tolist(), strict=True)),
-        "unused_latents": int((width > UNUSED_SHARE * model.experts.spread).sum()),
+        "unused_latents": int((known.width > UNUSED_SHARE * model.experts.spread).sum()),
     }
 
 
-def _latents(model: SequentialVAE, batches: Batches) -> tuple[Tensor, Tensor, Tensor]:
-    """Means of the steps with a history (K, N, d), their weights (K, N), the posterior's width."""
+class _Sample(NamedTuple):
+    """Latents drawn from the posterior, as the experts saw them in training."""
+
+    z: Tensor  # (K, N, d), the steps that have a history
+    history: Tensor  # (K, N, L*d)
+    weight: Tensor  # (K, N), zero on padding
+    width: Tensor  # (d,), typical standard deviation of the posterior
+
+
+def _sample(model: SequentialVAE, batches: Batches) -> _Sample:
+    batches.load(0)
     mean, log_scale = model.encode(batches.x)
-    late = mean[:, :, model.config.lags :]
-    weight = late.new_ones(late.shape[:-1])
+    width = log_scale.exp()
+    z = mean + width * batches.noise
+    lags = model.config.lags
+    weight = z.new_ones(z.shape[:-1])
     if batches.valid is not None:
-        weight = weight * batches.valid[:, :, model.config.lags :]
-    return late.flatten(1, 2), weight.flatten(1, 2), log_scale.exp().mean((0, 1, 2))
+        weight = weight * batches.valid
+    return _Sample(
+        z[:, :, lags:].flatten(1, 2),
+        stack_history(z, lags).flatten(1, 2),
+        weight[:, :, lags:].flatten(1, 2),
+        width.mean((0, 1, 2)),
+    )
 
 
 def _moments(z: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -67,14 +84,12 @@ def _moments(z: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _gain_over_no_history(
-    model: SequentialVAE, centre: Tensor, covariance: Tensor, held_out: Batches
+    model: SequentialVAE, centre: Tensor, covariance: Tensor, new: _Sample
 ) -> Tensor:
     """Nats per step by which each expert beats the Gaussian of its regime's latents."""
-    z, weight, _ = _latents(model, held_out)
-    history = stack_history(model.encode(held_out.x)[0], model.config.lags).flatten(1, 2)
-    own = model.experts.log_prob(z, history)
+    own = model.experts.log_prob(new.z, new.history)
     root = torch.linalg.cholesky(covariance)
-    eps = torch.linalg.solve_triangular(root, (z - centre).mT, upper=False)
-    blind = -0.5 * eps.square().sum(1) - z.shape[-1] * HALF_LOG_2PI
+    eps = torch.linalg.solve_triangular(root, (new.z - centre).mT, upper=False)
+    blind = -0.5 * eps.square().sum(1) - new.z.shape[-1] * HALF_LOG_2PI
     blind = blind - root.diagonal(dim1=1, dim2=2).log().sum(-1)[:, None]
-    return ((own - blind) * weight).sum(1) / weight.sum(1)
+    return ((own - blind) * new.weight).sum(1) / new.weight.sum(1)

@@ -15,7 +15,9 @@ import numpy as np
 
 from . import readers, writers
 from .errors import ConfigError, DataError
-from .readers import Roles, listed, shown
+from .readers.checks import check_codes, check_time, checked_offsets
+from .readers.names import checked_channels, checked_names, listed, shown
+from .readers.parts import Roles, owners, row_chunks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,16 +72,16 @@ class Panel:
 
     def __post_init__(self) -> None:
         where = self.source
-        offsets = readers.checked_offsets(self.offsets, self.values, where)
+        offsets = checked_offsets(self.offsets, self.values, where)
         checked: dict[str, Any] = {
             "offsets": offsets,
-            "names": readers.checked_names(self.names, len(offsets) - 1, where),
-            "channels": readers.checked_channels(self.channels, self.shape, where),
+            "names": checked_names(self.names, len(offsets) - 1, where),
+            "channels": checked_channels(self.channels, self.shape, where),
         }
         if self.time is not None:
-            readers.check_time(self.time, offsets, where)
+            check_time(self.time, offsets, where)
         if self.codes is not None:
-            readers.check_codes(self.codes, self.regimes, self.rows, where)
+            check_codes(self.codes, self.regimes, self.rows, where)
             checked["codes"] = self.codes.astype(np.int16, copy=False)
         if self.gap is not None and not self.gap > 0:
             raise ConfigError(f"gap={self.gap} is not positive", where=where)
@@ -148,7 +150,7 @@ class Panel:
 
     def series_index(self) -> np.ndarray:
         """Which series each row belongs to."""
-        return readers.owners(self.offsets)
+        return owners(self.offsets)
 
     def time_of(self, i: int) -> np.ndarray:
         """Time stamps of series i: the user's own, or row numbers."""
@@ -216,7 +218,7 @@ class Panel:
                 digest.update(b"none")
                 continue
             digest.update(array.dtype.str.encode())
-            for chunk in readers.row_chunks(array):
+            for chunk in row_chunks(array):
                 digest.update(np.ascontiguousarray(array[chunk]).view(np.uint8).data)
         return digest.hexdigest()
 
@@ -267,7 +269,7 @@ class Panel:
 
     @classmethod
     def read(cls, path: PathLike, **roles: Unpack[Roles]) -> Panel:
-        """Read a file by its suffix: .csv, .csv.gz, .tsv, .parquet, .pq or .npz; see from_frame."""
+        """Read a .csv, .csv.gz, .tsv, .parquet, .pq or .npz file; see from_frame."""
         return cls(**readers.file_parts(Path(path), roles))
 
     @classmethod
@@ -343,11 +345,8 @@ class Panel:
 
     def _position(self, name: str) -> int:
         if name not in self._positions:
-            raise DataError(
-                f"there is no series {shown(name)}",
-                where=self.source,
-                fix=f"the series are {listed(self.names[:100].tolist(), 5)}",
-            )
+            fix = f"the series are {listed(self.names[:100].tolist(), 5)}"
+            raise DataError(f"there is no series {shown(name)}", where=self.source, fix=fix)
         return self._positions[name]
 
     def _series(self, i: int) -> Series:
@@ -400,7 +399,7 @@ def _finite_rows(values: np.ndarray) -> np.ndarray:
     finite = np.ones(len(values), dtype=bool)
     if values.dtype.kind == "f":
         cells = tuple(range(1, values.ndim))
-        for chunk in readers.row_chunks(values):
+        for chunk in row_chunks(values):
             np.isfinite(values[chunk]).all(axis=cells, out=finite[chunk])
     return finite
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import struct
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from .atomic import atomic_path
 from .errors import DataError
-from .readers import require_pyarrow, separator, shown
+from .readers.files import require_pyarrow, separator
+from .readers.names import shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,7 +45,7 @@ def to_frame(panel: Panel) -> pd.DataFrame:
 def to_csv(panel: Panel, path: Path) -> None:
     """Write CSV, or TSV or gzip by the suffix."""
     frame = to_frame(panel)
-    compression = "gzip" if path.suffix.lower() == ".gz" else None
+    compression: Literal["gzip"] | None = "gzip" if path.suffix.lower() == ".gz" else None
     with atomic_path(path) as temporary:
         frame.to_csv(temporary, index=False, sep=separator(path), compression=compression)
 
@@ -75,7 +76,7 @@ def to_npz(panel: Panel, path: Path) -> None:
                 continue
             info = zipfile.ZipInfo(f"{name}.npy")  # undated: the same panel, the same bytes
             if name == "values":
-                # An empty extra field rounds the zip header up to 64 bytes: mapped data is aligned.
+                # An empty extra field rounds the zip header up to 64 bytes, to align the map.
                 info.extra = struct.pack("<HH", 0xD935, 0)
             with archive.open(info, "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, array, allow_pickle=False)

@@ -6,18 +6,12 @@ from pathlib import Path
 
 from ..errors import DataError
 from .arrays import array_parts
-from .checks import check_codes, check_time, checked_offsets
-from .files import csv_parts, existing_file, parquet_parts, require_pyarrow, separator
-from .names import checked_channels, checked_names, listed, shown
+from .files import csv_parts, existing_file, parquet_parts
 from .npz import npz_parts
-from .parts import Parts, Roles, owners, row_chunks
+from .parts import Parts, Roles
 from .table import frame_parts
 
-__all__ = [
-    *("array_parts", "csv_parts", "file_parts", "frame_parts", "npz_parts", "parquet_parts"),
-    *("check_codes", "check_time", "checked_channels", "checked_names", "checked_offsets"),
-    *("Parts", "Roles", "listed", "owners", "require_pyarrow", "row_chunks", "separator", "shown"),
-]
+__all__ = ["array_parts", "csv_parts", "frame_parts", "npz_parts", "parquet_parts"]
 
 
 def file_parts(path: Path, roles: Roles) -> Parts:

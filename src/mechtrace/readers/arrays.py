@@ -34,12 +34,16 @@ def array_parts(
     if offsets is None:
         values, offsets = _stacked(values, images, source)
         lengths = np.diff(offsets)
-    else:  # as if it were one long series
-        values, lengths = real_array(values, source), np.array([len(values)])
+    else:  # time and regime as if it were one long series
+        values = real_array(values, source)
+        lengths = np.array(values.shape[:1])
         time, regime = None if time is None else [time], None if regime is None else [regime]
-    offsets, count = checked_offsets(offsets, values, source), len(offsets) - 1
+    offsets = checked_offsets(offsets, values, source)
+    count = len(offsets) - 1
     if count == 0:
         raise DataError("there are no series", where=source)
+    if names is None:
+        names = np.arange(count).astype(str)
     regimes = tuple(str(name) for name in regimes)
     if regime is not None:
         codes, regimes = _regimes(regime, lengths, source)
@@ -49,9 +53,7 @@ def array_parts(
     parts = Parts(
         values=values,
         offsets=offsets,
-        names=checked_names(
-            np.arange(count).astype(str) if names is None else names, count, source
-        ),
+        names=checked_names(names, count, source),
         time=None if time is None else parse_time(_times(time, lengths, source), "time", origin),
         codes=codes,
         regimes=regimes,
@@ -90,18 +92,19 @@ def real_array(values: Any, source: str) -> np.ndarray:
 
 def _stacked(values: Any, images: bool, source: str) -> tuple[np.ndarray, np.ndarray]:
     """All rows below each other, and where each series starts and ends."""
-    fix = "give (series, rows, channels), for grey images (series, rows, height, width), or a list"
     if hasattr(values, "__array__"):
         array = real_array(values, source)
         if images and array.ndim == 3:  # one recording of pictures
             array = array[None]
         if array.ndim not in ((4,) if images else (3, 4)) or 0 in array.shape:
             what = f"an array of shape {array.shape} cannot be read as series"
+            fix = "give (series, rows, channels) or (series, rows, height, width), or a list"
             raise DataError(what, where=source, fix=fix)
         return array.reshape(-1, *array.shape[2:]), np.arange(len(array) + 1) * array.shape[1]
     arrays = [real_array(one, f"{source}, series {k}") for k, one in enumerate(values)]
     for k, one in enumerate(arrays):
         if one.ndim not in ((3,) if images else (2, 3)):
+            fix = "each must be (rows, channels), or (rows, height, width) for grey images"
             raise DataError(f"series {k} has shape {one.shape}", where=source, fix=fix)
         if one.shape[1:] != arrays[0].shape[1:]:
             found, expected = (" x ".join(map(str, a.shape[1:])) for a in (one, arrays[0]))
@@ -113,8 +116,8 @@ def _stacked(values: Any, images: bool, source: str) -> tuple[np.ndarray, np.nda
 
 def _regimes(regime: Any, lengths: np.ndarray, source: str) -> tuple[np.ndarray, tuple[str, ...]]:
     """Labels of each row, from one name or one list of names per series."""
-    if isinstance(regime, str) or len(regime) != len(lengths):
-        one = isinstance(regime, str)
+    one = isinstance(regime, str) or getattr(regime, "ndim", 1) == 0
+    if one or len(regime) != len(lengths):
         given = f"the name {shown(regime)} was" if one else f"{len(regime)} regimes were"
         fix = "give one name per series, or one list of names per series"
         raise DataError(f"{given} given for {len(lengths)} series", where=source, fix=fix)
@@ -151,8 +154,8 @@ def _per_row(data: Any, lengths: np.ndarray, what: str, source: str) -> np.ndarr
     for k, (item, length) in enumerate(zip(data, lengths.tolist(), strict=True)):
         entries = item if np.ndim(item) else [item] * length
         pieces.append(np.asarray(entries, dtype=object if what == "regime" else None))
-        if len(pieces[k]) != length:
-            what = f"{what!r} of series {k} has {len(pieces[k])} entries for {length} rows"
+        if pieces[k].shape != (length,):
+            what = f"{what!r} of series {k} has {pieces[k].size} entries for {length} rows"
             raise DataError(what, where=source)
     try:
         return np.concatenate(pieces)

@@ -11,10 +11,10 @@ from .origin import first
 
 def checked_offsets(offsets: np.ndarray, values: np.ndarray, source: str) -> np.ndarray:
     """Real rows; offsets rise from 0 to the number of rows, and no series is empty."""
-    rows, offsets = len(values), np.asarray(offsets)
     if values.ndim not in (2, 3) or values.dtype.kind not in "iuf" or 0 in values.shape[1:]:
         what = f"values of shape {values.shape} and type {values.dtype} are no real rows"
         raise DataError(what, where=source)
+    rows, offsets = len(values), np.asarray(offsets)
     if offsets.ndim != 1 or offsets.dtype.kind not in "iu" or len(offsets) == 0:
         raise DataError("the offsets must list where each series starts and ends", where=source)
     offsets = offsets.astype(np.int64, copy=False)

@@ -36,7 +36,8 @@ def existing_file(path: Path) -> None:
 
 def unreadable(path: Path, error: BaseException, what: str = "cannot be read") -> DataError:
     """What a library says about a broken file, on one line."""
-    return DataError(f"{what}: {' '.join(str(error).split()) or error!r}", where=path.name)
+    said = " ".join(str(error).split()) or type(error).__name__
+    return DataError(f"{what}: {said}", where=path.name)
 
 
 def separator(path: Path) -> str:
@@ -59,7 +60,7 @@ def csv_parts(path: Path, roles: Roles) -> Parts:
         raise DataError("there is a header but no rows below it", where=path.name)
 
     def row_name(row: int) -> str:
-        line, _ = next(islice(_records(path), row + 1, None))
+        line, _ = next(islice(_records(path), row + 1, None), (row + 2, []))
         return f"line {line}"
 
     return frame_parts(frame, roles, path.name, row_name)
@@ -76,7 +77,7 @@ def _records(path: Path) -> Iterator[Record]:
         reader = csv.reader(text, delimiter=separator(path))
         start = 1
         for record in reader:
-            if len(record) > 1 or "".join(record).strip():
+            if record and not (len(record) == 1 and record[0].isspace()):
                 yield start, record
             start = reader.line_num + 1
 

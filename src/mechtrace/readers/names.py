@@ -44,8 +44,10 @@ def natural_key(text: str) -> tuple[str, str]:
 
 
 def name_text(value: Any) -> str:
-    """Blank cells turn a column of whole numbers into floats: 1 must not become '1.0'."""
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    """A name as text; blank cells turn whole numbers into floats, but 1 must not become '1.0'."""
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return str(int(value))
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
 def encode_names(labels: Any) -> tuple[np.ndarray, list[str]]:

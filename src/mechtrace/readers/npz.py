@@ -6,6 +6,7 @@ import struct
 import zipfile
 import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +26,7 @@ def npz_parts(path: Path, mmap: bool, missing: str | None, gap: float | None) ->
     try:
         arrays = _members(path, mmap)
         stored_gap = arrays.pop("gap", None)
-        gap = float(stored_gap) if gap is None and stored_gap is not None else gap
+        gap = stored_gap.item() if gap is None and stored_gap is not None else gap
     except DataError:
         raise
     except (*DEFECTS, zlib.error, zipfile.BadZipFile) as error:
@@ -34,7 +35,7 @@ def npz_parts(path: Path, mmap: bool, missing: str | None, gap: float | None) ->
     return array_parts(**arrays, missing=missing, gap=gap, source=path.name)
 
 
-def _members(path: Path, mmap: bool) -> dict[str, np.ndarray]:
+def _members(path: Path, mmap: bool) -> dict[str, Any]:
     with zipfile.ZipFile(path) as archive:
         members = {Path(info.filename).stem: info for info in archive.infolist()}
         if "values" not in members:
@@ -65,5 +66,5 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, mmap: b
     with open(path, "rb") as file:  # the directory's copy of these lengths may differ
         file.seek(info.header_offset + 26)
         start = info.header_offset + 30 + sum(struct.unpack("<HH", file.read(4)))
-    order = "F" if fortran else "C"
-    return np.memmap(path, dtype, mode="r", offset=start + header, shape=shape, order=order)
+    flat = np.memmap(path, dtype, mode="r", offset=start + header, shape=size // dtype.itemsize)
+    return flat.reshape(shape, order="F" if fortran else "C")

@@ -28,6 +28,11 @@ class Origin:
         """An error in what the user handed over."""
         return DataError(what, where=self.source, fix=fix)
 
+    def refuse(self, bad: np.ndarray, what: Callable[[int], str], fix: str | None = None) -> None:
+        """Refuse the first bad row, if there is one."""
+        if bad.any():
+            raise self.error(what(first(bad)), fix)
+
 
 def first(mask: np.ndarray) -> int:
     """Position of the first True."""

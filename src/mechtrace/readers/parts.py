@@ -105,14 +105,10 @@ def _sort(parts: Parts, series: np.ndarray, origin: Origin) -> None:
     twice = (time[1:] == time[:-1]) & (series[1:] == series[:-1])
     if twice.any():
         k = first(twice)
-        name, rows = (
-            shown(parts["names"][series[k]]),
-            [origin.row(int(i)) for i in order[k : k + 2]],
-        )
-        raise origin.error(
-            f"time {time[k]} appears twice in series {name}: {' and '.join(rows)}",
-            "remove one of the two, or name the column that tells the series apart",
-        )
+        rows = " and ".join(origin.row(int(row)) for row in order[k : k + 2])
+        what = f"time {time[k]} appears twice in series {shown(parts['names'][series[k]])}: {rows}"
+        fix = "remove one of the two, or name the column that tells the series apart"
+        raise origin.error(what, fix)
     parts["values"] = parts["values"][order]
     parts["time"] = None if parts["time"] is None else time
     parts["codes"] = None if parts["codes"] is None else parts["codes"][order]
@@ -121,26 +117,24 @@ def _sort(parts: Parts, series: np.ndarray, origin: Origin) -> None:
 def _interpolated(parts: Parts, origin: Origin) -> np.ndarray:
     """Fill missing cells linearly in time inside each series, at its ends by the nearest."""
     filled = np.array(parts["values"])  # never write into what the user handed over
-    cells, rows, series = (
-        filled.reshape(len(filled), -1),
-        np.arange(len(filled)),
-        owners(parts["offsets"]),
-    )
+    cells, rows = filled.reshape(len(filled), -1), np.arange(len(filled))
+    series = owners(parts["offsets"])
     starts, ends = parts["offsets"][series], parts["offsets"][series + 1] - 1
     clock = rows if parts["time"] is None else parts["time"]
     clock = clock.view(np.int64) if clock.dtype.kind == "M" else clock
     for channel in np.flatnonzero(np.isnan(cells).any(axis=0)):
         column = cells[:, channel]
         known = ~np.isnan(column)
+        holes = np.flatnonzero(~known)
         # The nearest known rows, or the ends of the series where it has none on that side.
-        before = np.maximum.accumulate(np.where(known, rows, starts))
-        after = np.minimum.accumulate(np.where(known, rows, ends)[::-1])[::-1]
+        before = np.maximum.accumulate(np.where(known, rows, starts))[holes]
+        after = np.minimum.accumulate(np.where(known, rows, ends)[::-1])[::-1][holes]
         left, right = np.where(known[before], before, after), np.where(known[after], after, before)
         if not known[left].all():
-            name = shown(parts["names"][series[first(~known[left])]])
+            name = shown(parts["names"][series[holes[first(~known[left])]]])
             what = f"series {name} has no value at all in {origin.column(int(channel))}"
             raise origin.error(what, "drop the series or the channel")
-        passed, span = clock - clock[left], clock[right] - clock[left]
-        weight = np.divide(passed, span, out=np.zeros(len(rows)), where=span > 0)
-        cells[:, channel] = column[left] * (1 - weight) + column[right] * weight
+        passed, span = clock[holes] - clock[left], clock[right] - clock[left]
+        weight = np.divide(passed, span, out=np.zeros(len(holes)), where=span > 0)
+        column[holes] = column[left] * (1 - weight) + column[right] * weight
     return filled

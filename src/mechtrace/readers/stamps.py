@@ -18,9 +18,7 @@ def parse_time(stamps: Any, column: str, origin: Origin) -> np.ndarray:
     import pandas as pd
 
     stamps = pd.Series(stamps)
-    absent = stamps.isna().to_numpy()
-    if absent.any():
-        raise origin.error(f"no time in {origin.cell(first(absent), column)}")
+    origin.refuse(stamps.isna().to_numpy(), lambda row: f"no time in {origin.cell(row, column)}")
     if isinstance(stamps.dtype, pd.DatetimeTZDtype):
         stamps = stamps.dt.tz_convert("UTC").dt.tz_localize(None)
     plain = stamps.to_numpy()
@@ -28,22 +26,19 @@ def parse_time(stamps: Any, column: str, origin: Origin) -> np.ndarray:
         plain = _from_text(stamps.astype(str), column, origin)
     if plain.dtype.kind == "M":
         outside = (plain < np.datetime64("1678")) | (plain >= np.datetime64("2262"))
-        if outside.any():
-            what = f"the date {plain[first(outside)]} is outside the years 1678 to 2261"
-            raise origin.error(what, "give the time as numbers")
+        what = "the date {} is outside the years 1678 to 2261".format
+        origin.refuse(outside, lambda row: what(plain[row]), "give the time as numbers")
         # One unit for all dates, so that the same data has one fingerprint in every format.
         return plain.astype("datetime64[ns]", copy=False)
-    infinite = ~np.isfinite(plain)
-    if infinite.any():
-        raise origin.error(f"infinite time in {origin.cell(first(infinite), column)}")
+    origin.refuse(~np.isfinite(plain), lambda row: f"infinite time in {origin.cell(row, column)}")
     return plain.astype(np.int64) if plain.dtype.kind == "b" else plain
 
 
 def _from_text(texts: pd.Series, column: str, origin: Origin) -> np.ndarray:
     import pandas as pd
 
-    def quoted(mask: np.ndarray) -> str:
-        return f"{shown(texts.iloc[first(mask)])} in {origin.cell(first(mask), column)}"
+    def quoted(row: int) -> str:
+        return f"{shown(texts.iloc[row])} in {origin.cell(row, column)}"
 
     numbers = pd.to_numeric(texts, errors="coerce")
     is_number = numbers.notna().to_numpy()
@@ -51,10 +46,9 @@ def _from_text(texts: pd.Series, column: str, origin: Origin) -> np.ndarray:
         return numbers.to_numpy()
     dates = pd.to_datetime(texts, format="ISO8601", utc=True, errors="coerce")
     bad = dates.isna().to_numpy() & ~is_number
-    if bad.any():
-        fix = "write dates as in 2024-01-31 or 2024-01-31T12:30:00"
-        raise origin.error(f"{quoted(bad)} is neither a number nor a date", fix)
+    fix = "write dates as in 2024-01-31 or 2024-01-31T12:30:00"
+    origin.refuse(bad, lambda row: f"{quoted(row)} is neither a number nor a date", fix)
     if is_number.any():
-        pair = f"{quoted(is_number)}, but {quoted(~is_number)}"
+        pair = f"{quoted(first(is_number))}, but {quoted(first(~is_number))}"
         raise origin.error(f"times mix numbers and dates: {pair}", "use one kind")
     return dates.dt.tz_localize(None).to_numpy()

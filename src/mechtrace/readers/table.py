@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import DataError
 from .names import encode_names, encode_regimes, listed, refuse_repeated, shown
-from .origin import Origin, first
+from .origin import Origin
 from .parts import Parts, Roles, finish
 from .stamps import parse_time
 
@@ -56,9 +56,9 @@ def frame_parts(
     if series is None:
         return finish(parts, roles.get("missing"), origin)
     owner, names = encode_names(frame[series])
-    if (owner < 0).any():
-        place = origin.cell(first(owner < 0), series)
-        raise origin.error(f"no series name in {place}", "fill it or remove the row")
+    what = "no series name in {}".format
+    fix = "fill it or remove the row"
+    origin.refuse(owner < 0, lambda row: what(origin.cell(row, series)), fix)
     parts["names"] = np.array(names, dtype=np.str_)
     parts["offsets"] = np.cumsum([0, *np.bincount(owner)])
     return finish(parts, roles.get("missing"), origin, owner)
@@ -100,8 +100,9 @@ def _numbers(column: pd.Series, channel: int, origin: Origin) -> np.ndarray:
     texts = column.astype(str).replace({"True": "1", "False": "0"})
     numbers = pd.to_numeric(texts, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
     bad = np.isnan(numbers) & column.notna().to_numpy() & (texts.str.strip() != "").to_numpy()
-    if bad.any():
-        cell = f"{shown(column.iloc[first(bad)])} in {origin.cell(first(bad), channel)}"
-        fix = "correct it, or leave the column out by naming the channels"
-        raise origin.error(f"{cell} is not a number", fix)
+
+    def wrong(row: int) -> str:
+        return f"{shown(column.iloc[row])} in {origin.cell(row, channel)} is not a number"
+
+    origin.refuse(bad, wrong, "correct it, or leave the column out by naming the channels")
     return numbers

@@ -1,7 +1,7 @@
 """Simulators with known truth: worlds to learn from, schedules to recover."""
 
 from .schedules import SCHEDULES, make_schedule
-from .simulation import EmergentEdge, Simulation
+from .simulation import EmergentEdge, Simulation, write_truth
 from .synthetic import PRESETS, World, WorldConfig, make
 
 __all__ = [
@@ -13,4 +13,5 @@ __all__ = [
     "WorldConfig",
     "make",
     "make_schedule",
+    "write_truth",
 ]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..atomic import atomic_path
 from ..errors import ConfigError
 from ..series import Panel
 
@@ -158,3 +160,16 @@ def _observe(world: World, latents: np.ndarray, rng: np.random.Generator) -> np.
             noise = rng.standard_normal(out[rows].shape, dtype=np.float32)
             out[rows] += np.float32(world.config.observation_noise) * noise
     return out.reshape(*latents.shape[:2], -1)
+
+
+def write_truth(simulation: Simulation, path: Path | str) -> None:
+    """Latents, alpha, W(t) and conditional means of a simulation as an .npz file."""
+    with atomic_path(path) as temporary, temporary.open("wb") as out:
+        np.savez(
+            out,
+            latents=simulation.latents,
+            alpha=simulation.alpha,
+            transition_matrices=simulation.transition_matrices,
+            conditional_means=simulation.conditional_means().astype(np.float32),
+            regimes=np.array(simulation.world.regimes),
+        )

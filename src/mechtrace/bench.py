@@ -1,0 +1,220 @@
+"""Measurements of ourselves: training speed, memory, scale, and the quality of the latents."""
+
+from __future__ import annotations
+
+import platform
+import resource
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from . import worlds
+from .config import RunConfig
+from .estimator import Trace
+from .metrics import linear_r2, mean_correlation
+from .series import Panel
+from .store import versions
+from .training import Run
+
+Say = Callable[[str], None]
+
+
+@contextmanager
+def threads(count: int | None) -> Iterator[None]:
+    """Use so many CPU threads inside the block."""
+    before = torch.get_num_threads()
+    if count:
+        torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def bench_train(
+    *,
+    experts: str = "affine",
+    regimes: int = 5,
+    latents: int = 8,
+    channels: int = 16,
+    length: int = 50,
+    hidden: int = 128,
+    lags: int = 2,
+    batch: int | None = None,
+    layers: int = 2,
+    expert_layers: int | None = None,
+    seconds: float = 10.0,
+    cpu_threads: int | None = 1,
+    device: str = "cpu",
+    graph: bool = True,
+    say: Say = print,
+) -> dict[str, Any]:
+    """Transitions per second of complete training steps (data, forward, backward, update)."""
+    world = worlds.make(
+        "paper", regimes=regimes, latents=latents, channels=channels, length=length, lags=lags
+    )
+    panel = world.simulate(64).panel
+    config = RunConfig.from_options(
+        latents=latents, lags=lags, hidden=hidden, experts=experts, batch=batch, device=device,
+        layers=layers, expert_layers=expert_layers, window=length, graph=graph, holdout=0.0,
+    )  # fmt: skip
+    with threads(cpu_threads):
+        before = _peak_memory(device)
+        run = Run.prepare(panel, config)
+        trainer = run.trainer
+        if trainer.device.type == "cuda" and graph:
+            trainer.batches.load(0)
+            trainer.capture()
+        for step in range(3):
+            trainer._step(step)
+        _wait(trainer.device)
+        began, steps = time.perf_counter(), 0
+        while time.perf_counter() - began < seconds:
+            for _ in range(50 if trainer.device.type == "cuda" else 1):
+                trainer._step(steps)
+                steps += 1
+            _wait(trainer.device)
+        elapsed = time.perf_counter() - began
+        used = _peak_memory(device) - before
+    sampler = trainer.batches.sampler
+    transitions = sampler.regimes * sampler.per_regime * (sampler.length - lags)
+    result = {
+        "transitions_per_second": steps * transitions / elapsed,
+        "steps_per_second": steps / elapsed,
+        "peak_memory_mb": used / 1e6,
+        "series_per_step": sampler.regimes * sampler.per_regime,
+        "threads": cpu_threads if device == "cpu" else None,
+        "configuration": config.options() | {"regimes": regimes, "channels": channels},
+        "machine": machine(trainer.device),
+        "versions": versions(),
+    }
+    say(
+        f"{experts} experts on {result['machine']}: {result['transitions_per_second']:,.0f}"
+        f" transitions/s, {used / 1e6:,.0f} MB, {result['series_per_step']} series per step"
+    )
+    return result
+
+
+def bench_scale(
+    series: list[int], *, steps: int = 300, device: str = "cpu", say: Say = print
+) -> dict[str, Any]:
+    """Cost per transition and peak memory against the number of series, trained from disk."""
+    rows = []
+    for count in series:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "panel.npz"
+            simulate_to_file(path, count)
+            # a fresh process: its peak memory is that of training alone
+            rows.append(_in_fresh_process(_train_from_disk, str(path), steps, device))
+        rows[-1]["series_per_regime"] = count
+        say(
+            f"{count:,} series per regime: {rows[-1]['transitions_per_second']:,.0f} transitions/s,"
+            f" peak memory {rows[-1]['peak_memory_mb']:,.0f} MB,"
+            f" {rows[-1]['prepare_seconds']:.1f} s to prepare"
+        )
+    rates = [row["transitions_per_second"] for row in rows]
+    return {
+        "rows": rows,
+        "slowest_over_fastest": min(rates) / max(rates),
+        "steps": steps,
+        "machine": machine(torch.device(device)),
+        "versions": versions(),
+    }
+
+
+def bench_latents(
+    *,
+    world: str = "paper",
+    series: int = 400,
+    seeds: int = 5,
+    say: Say = print,
+    **settings: Any,
+) -> dict[str, Any]:
+    """How well the learned latents explain the true ones, over fresh worlds."""
+    rows: list[dict[str, Any]] = []
+    for seed in range(seeds):
+        drawn = worlds.make(world, seed=seed)
+        panel = drawn.simulate(series).panel
+        trace = Trace(seed=seed, **settings)
+        began = time.perf_counter()
+        trace.fit(panel, progress=False)
+        elapsed = time.perf_counter() - began
+        test = drawn.simulate(100, seed=1)
+        learned = np.stack(trace.encode(test.panel))
+        lags = trace.lags
+        row = {
+            "seed": seed,
+            "r2": linear_r2(test.latents[:, lags:], learned[:, lags:]),
+            "r2_all_steps": linear_r2(test.latents, learned),
+            "mcc_unaligned": mean_correlation(test.latents[:, lags:], learned[:, lags:]),
+            "fit_seconds": elapsed,
+            "held_out_elbo": trace.elbo_,
+        }
+        rows.append(row)
+        say(f"{world} seed {seed}: R2 {row['r2']:.4f} after {elapsed:.1f} s")
+    r2 = np.array([row["r2"] for row in rows])
+    return {
+        "world": world,
+        "series_per_regime": series,
+        "r2_mean": float(r2.mean()),
+        "r2_sd": float(r2.std(ddof=1)) if seeds > 1 else 0.0,
+        "r2_min": float(r2.min()),
+        "fit_seconds_max": max(row["fit_seconds"] for row in rows),
+        "rows": rows,
+        "settings": Trace(**settings).get_params(),
+        "machine": machine(torch.device("cpu")),
+        "versions": versions(),
+    }
+
+
+def simulate_to_file(path: Path, series: int, world: str = "paper") -> None:
+    """Pure runs of a world, as a file that training can map."""
+    worlds.make(world).simulate(series).panel.to_npz(path)
+
+
+def machine(device: torch.device) -> str:
+    """The processor in words."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{torch.get_num_threads()} CPU threads ({platform.machine()})"
+
+
+def _train_from_disk(path: str, steps: int, device: str) -> dict[str, float]:
+    began = time.perf_counter()
+    run = Run.prepare(Panel.from_npz(path), RunConfig.from_options(steps=steps, device=device))
+    prepared = time.perf_counter()
+    run.train([], None, 60.0)
+    elapsed = time.perf_counter() - prepared
+    sampler = run.trainer.batches.sampler
+    transitions = sampler.regimes * sampler.per_regime * (sampler.length - run.config.model.lags)
+    return {
+        "transitions_per_second": steps * transitions / elapsed,
+        "prepare_seconds": prepared - began,
+        "peak_memory_mb": _peak_memory("cpu") / 1e6,
+    }
+
+
+def _in_fresh_process(function: Callable[..., Any], *arguments: Any) -> Any:
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(function, *arguments).result()
+
+
+def _peak_memory(device: str) -> int:
+    """Bytes: the most this process has held, or the most the GPU has held for it."""
+    if device.startswith("cuda"):
+        return torch.cuda.max_memory_allocated()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
