@@ -1,9 +1,9 @@
 """mechtrace: how much of each mechanism is at work, when, and how surely.
 
-    >>> import mechtrace as mt
-    >>> world = mt.worlds.make("paper", regimes=2)
-    >>> world.simulate(series=3).panel
-    Panel: 6 series x 50 rows x 16 channels, regimes: R0, R1 (simulation)
+>>> import mechtrace as mt
+>>> world = mt.worlds.make("paper", regimes=2)
+>>> world.simulate(series=3).panel
+Panel: 6 series x 50 rows x 16 channels, regimes: R0, R1 (simulation)
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Batches on the training device: crops are gathered from memory, from a mapped file or on the GPU."""
+"""Batches on the training device, gathered from memory, from a mapped file or on the GPU."""
 
 from __future__ import annotations
 
@@ -28,9 +28,7 @@ class Batches:
         kind = torch.uint8 if panel.values.dtype == np.uint8 else torch.float32
         self.x = torch.zeros(*shape, *panel.shape, dtype=kind, device=device)
         self.noise = torch.zeros(*shape, latents, device=device)
-        self.valid = (
-            torch.ones(shape, dtype=torch.bool, device=device) if sampler.padded else None
-        )
+        self.valid = torch.ones(shape, dtype=torch.bool, device=device) if sampler.padded else None
         self._generator = torch.Generator(device=device)
         self._resident: Tensor | None = None
         if device.type == "cuda":

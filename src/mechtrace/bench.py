@@ -114,7 +114,8 @@ def bench_scale(
             rows.append(_in_fresh_process(_train_from_disk, str(path), steps, device))
         rows[-1]["series_per_regime"] = count
         say(
-            f"{count:,} series per regime: {rows[-1]['transitions_per_second']:,.0f} transitions/s,"
+            f"{count:,} series per regime:"
+            f" {rows[-1]['transitions_per_second']:,.0f} transitions/s,"
             f" peak memory {rows[-1]['peak_memory_mb']:,.0f} MB,"
             f" {rows[-1]['prepare_seconds']:.1f} s to prepare"
         )
@@ -147,7 +148,7 @@ def bench_latents(
         elapsed = time.perf_counter() - began
         test = drawn.simulate(100, seed=1)
         learned = np.stack(trace.encode(test.panel))
-        lags = trace.lags
+        lags = trace.config().model.lags
         row = {
             "seed": seed,
             "r2": linear_r2(test.latents[:, lags:], learned[:, lags:]),

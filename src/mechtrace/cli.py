@@ -302,7 +302,9 @@ def _write_panel(panel: Any, path: Path) -> None:
     writers = {".csv": "to_csv", ".parquet": "to_parquet", ".npz": "to_npz"}
     if path.suffix.lower() not in writers:
         raise DataError(
-            "is not a file type that can be written", where=str(path), fix="use .csv, .parquet or .npz"
+            "is not a file type that can be written",
+            where=str(path),
+            fix="use .csv, .parquet or .npz",
         )
     getattr(panel, writers[path.suffix.lower()])(path)
 

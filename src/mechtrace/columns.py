@@ -37,7 +37,7 @@ def read_panel(path: Path, missing: str | None = None, **given: str | None) -> t
         panel = Panel.from_npz(path, missing=missing)
         return panel, f"{path.name}: {panel!r}"
     roles = guess_columns(_column_names(path), given)
-    panel = Panel.read(path, missing=missing or "error", **roles)
+    panel = Panel.read(path, missing=missing, **roles)  # type: ignore[arg-type]
     said = ", ".join(
         f"{role} = {name}{'' if given.get(role) else ' (guessed)'}" if name else f"no {role}"
         for role, name in roles.items()
@@ -54,10 +54,10 @@ def _column_names(path: Path) -> list[str]:
             return list(read_schema(path).names)
         except (ImportError, OSError, ValueError):
             return []
-    from .readers.files import _open_text, separator
+    from .readers.files import open_text, separator
 
     try:
-        with _open_text(path) as text:
+        with open_text(path) as text:
             return next(csv.reader(text, delimiter=separator(path)), [])
     except (OSError, EOFError, UnicodeDecodeError, csv.Error):
         return []

@@ -44,8 +44,8 @@ def run_demo(
     trace.save(out / "model.mechtrace")
     test = world.simulate(100, seed=2)
     learned = np.stack(trace.encode(test.panel))
-    late = slice(trace.lags, None)
-    summary = {
+    late = slice(trace.config().model.lags, None)
+    summary: dict[str, Any] = {
         "r2": linear_r2(test.latents[:, late], learned[:, late]),
         "mcc": mean_correlation(test.latents[:, late], learned[:, late]),
         "held_out_elbo": trace.elbo_,

@@ -216,4 +216,3 @@ def load(path: str | Path) -> Trace:
     trace = Trace(**facts["settings"])
     trace._adopt(model, facts)
     return trace
-

@@ -7,6 +7,7 @@ Shapes: `z` is (K, N, d), one row of blocks per regime, each evaluated by its ow
 from __future__ import annotations
 
 import math
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -149,7 +150,7 @@ class NonparametricExperts(ExpertBank):
         self.slope = nn.Parameter(torch.ones(regimes * latents, 1, 1))
 
     def residual_and_slope(self, z: Tensor, history: Tensor) -> tuple[Tensor, Tensor]:
-        """eps and d eps_i / d z_i, both (K, N, d), of (K, N, d) values and (K, N, L*d) histories."""
+        """eps and d eps_i / d z_i, both (K, N, d), of z (K, N, d) given history (K, N, L*d)."""
         kinds, rows, d = z.shape
         own = z.transpose(1, 2).reshape(kinds * d, rows, 1)
         past = history[:, None].expand(kinds, d, rows, -1).reshape(kinds * d, rows, -1)
@@ -174,7 +175,7 @@ class NonparametricExperts(ExpertBank):
         return self._moments(history)[1]
 
     def _moments(self, history: Tensor, nodes: int = 65) -> tuple[Tensor, Tensor]:
-        """Mean and deviation of p_k(z_i | history): a wide grid finds the mass, finer ones follow."""
+        """Mean and deviation of p_k(z_i | history): a wide grid finds the mass, finer follow."""
         history = self.for_all(history)
         shape = (*history.shape[:2], self.latents)
         mean, reach = self.centre.expand(shape), 8 * self.spread.expand(shape)

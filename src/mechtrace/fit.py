@@ -295,7 +295,7 @@ class Trainer:
 
 @contextmanager
 def _interrupt_between_steps() -> Iterator[Callable[[], bool]]:
-    """Turn the first Ctrl-C into a flag, so that no step is cut in half; a second one is at once."""
+    """Make the first Ctrl-C a flag, so that no step is cut in half; a second one acts at once."""
     pressed = False
 
     def on_signal(number: int, frame: object) -> None:

@@ -31,9 +31,7 @@ def check_model(
     centre, covariance = _moments(known.z.flatten(0, 1)[None], known.weight.flatten()[None])
     model.experts.centre.copy_(centre.flatten())
     model.experts.spread.copy_(covariance[0].diagonal().sqrt())
-    gain = _gain_over_no_history(
-        model, *_moments(known.z, known.weight), _sample(model, held_out)
-    )
+    gain = _gain_over_no_history(model, *_moments(known.z, known.weight), _sample(model, held_out))
     for name, nats in zip(regimes, gain.tolist(), strict=True):
         if not nats > 0:
             raise DeadExpert(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,18 +47,20 @@ def encode(model: SequentialVAE, panel: Panel) -> Latents:
     return Latents(mean, scale, panel.offsets, np.asarray(panel.names))
 
 
-def _blocks(panel: Panel, reach: int):  # type: ignore[no-untyped-def]
+def _blocks(panel: Panel, reach: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Batches of runs of similar length: row numbers, which are real, which are new.
 
     A long run is cut into pieces that repeat the last `reach` rows of the piece before, so that
     every row is encoded with the context it has in the whole series.
     """
     runs = find_runs(panel, by_regime=False)
-    first = np.concatenate([np.arange(0, n, CHUNK_ROWS) for n in runs.length]) if len(runs) else []
-    which = np.repeat(np.arange(len(runs)), -(-runs.length // CHUNK_ROWS))
-    overlap = np.minimum(first, reach).astype(int)
-    start = runs.start[which] + np.asarray(first, dtype=int) - overlap
-    length = np.minimum(runs.length[which] - np.asarray(first, int), CHUNK_ROWS) + overlap
+    pieces_of = -(-runs.length // CHUNK_ROWS)
+    which = np.repeat(np.arange(len(runs)), pieces_of)
+    number = np.arange(len(which)) - np.repeat(np.cumsum(pieces_of) - pieces_of, pieces_of)
+    first = number * CHUNK_ROWS
+    overlap = np.minimum(first, reach)
+    start = runs.start[which] + first - overlap
+    length = np.minimum(runs.length[which] - first, CHUNK_ROWS) + overlap
     order = np.argsort(length, kind="stable")
     position = 0
     while position < len(order):

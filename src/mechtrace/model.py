@@ -30,7 +30,7 @@ class LossTerms:
         return (self.reconstruction + self.prior + self.entropy).sum() / self.rows
 
     def weighted(self, beta: float, gamma: float) -> Tensor:
-        """The paper's form: squared error + beta KL of the first L steps + gamma KL of the rest."""
+        """The paper's form: squared error, beta KL of the first L steps, gamma KL of the rest."""
         divergence = -(self.prior + self.entropy)
         kinds, batch, steps = divergence.shape
 
@@ -99,15 +99,15 @@ class SequentialVAE(nn.Module):
             entropy = log_scale + (0.5 + HALF_LOG_2PI)
         else:  # from the one sample, as the paper's predecessors do
             entropy = log_scale - gaussian_log_prob(noise)
-        parts = (
-            (gaussian_log_prob(error * torch.exp(-spread)) - spread).sum(-1),
-            torch.cat(by_step, dim=-1),
-            entropy.sum(-1),
-            error.square().sum(-1),
+        real: Tensor | int = 1 if valid is None else valid
+        return LossTerms(
+            reconstruction=real * (gaussian_log_prob(error * (-spread).exp()) - spread).sum(-1),
+            prior=real * torch.cat(by_step, dim=-1),
+            entropy=real * entropy.sum(-1),
+            squared_error=real * error.square().sum(-1),
+            rows=kinds * batch * steps if valid is None else valid.sum(),
+            lags=lags,
         )
-        if valid is None:
-            return LossTerms(*parts, rows=kinds * batch * steps, lags=lags)
-        return LossTerms(*(part * valid for part in parts), rows=valid.sum(), lags=lags)
 
     def loss(self, terms: LossTerms, training_rows: int) -> Tensor:
         """What is minimised: the negative ELBO or the paper's weighted form, plus shrinkage."""

@@ -7,6 +7,8 @@ looks back. Every decoder maps (..., T, d) back.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -20,9 +22,7 @@ class SkipMLP(nn.Module):
     def __init__(self, inputs: int, outputs: int, hidden: int, layers: int) -> None:
         super().__init__()
         sizes = [inputs, *[hidden] * (layers - 1), outputs]
-        self.layers = nn.ModuleList(
-            nn.Linear(a, b) for a, b in zip(sizes[:-1], sizes[1:], strict=True)
-        )
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
         self.skip = nn.Linear(inputs, outputs, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -39,7 +39,7 @@ def with_past(x: Tensor, past: int) -> Tensor:
         return x
     padded = torch.cat([x[..., :1, :].expand(*x.shape[:-2], past, x.shape[-1]), x], dim=-2)
     steps = x.shape[-2]
-    return torch.cat([padded[..., past - lag : past - lag + steps, :] for lag in range(past + 1)], -1)
+    return torch.cat([padded[..., first : first + steps, :] for first in range(past, -1, -1)], -1)
 
 
 def split_posterior(out: Tensor) -> tuple[Tensor, Tensor]:
@@ -119,8 +119,7 @@ class ImageEncoder(nn.Module):
         steps = halvings(size)
         widths = [1, *[width * 2 ** min(i, 2) for i in range(steps)]]
         self.convs = nn.ModuleList(
-            nn.Conv2d(a, b, kernel_size=4, stride=2, padding=1)
-            for a, b in zip(widths[:-1], widths[1:], strict=True)
+            nn.Conv2d(a, b, kernel_size=4, stride=2, padding=1) for a, b in pairwise(widths)
         )
         features = widths[-1] * (size[0] >> steps) * (size[1] >> steps)
         self.features = nn.Linear(features, hidden)
@@ -149,7 +148,7 @@ class ImageDecoder(nn.Module):
         self.first = SkipMLP(latents, self.small[0] * self.small[1] * self.small[2], hidden, 2)
         self.convs = nn.ModuleList(
             nn.ConvTranspose2d(a, b, kernel_size=4, stride=2, padding=1)
-            for a, b in zip(widths[:-1], widths[1:], strict=True)
+            for a, b in pairwise(widths)
         )
 
     def forward(self, z: Tensor) -> Tensor:

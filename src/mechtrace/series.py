@@ -17,7 +17,7 @@ from . import readers, writers
 from .errors import ConfigError, DataError
 from .readers.checks import check_codes, check_time, checked_offsets
 from .readers.names import checked_channels, checked_names, listed, shown
-from .readers.parts import Roles, owners, row_chunks
+from .readers.parts import Roles, known_roles, owners, row_chunks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -225,7 +225,17 @@ class Panel:
     # --- reading ---------------------------------------------------------------------------
 
     @classmethod
-    def from_frame(cls, df: pd.DataFrame, **roles: Unpack[Roles]) -> Panel:
+    def from_frame(
+        cls,
+        df: pd.DataFrame,
+        *,
+        time: str | None = None,
+        series: str | None = None,
+        regime: str | None = None,
+        channels: Sequence[str] | None = None,
+        missing: str = "error",
+        gap: float | None = None,
+    ) -> Panel:
         """Read a long-format frame; `time`, `series` and `regime` name the columns with a role.
 
         `channels` defaults to all other columns. Regimes are sorted naturally ('2' before '10'),
@@ -239,17 +249,20 @@ class Panel:
         >>> panel.values[:, 0].tolist(), panel[0].regime.tolist()
         ([0.0, 1.0, 2.0], ['a', '', 'b'])
         """
+        roles = Roles(
+            time=time, series=series, regime=regime, channels=channels, missing=missing, gap=gap
+        )
         return cls(**readers.frame_parts(df, roles))
 
     @classmethod
     def from_csv(cls, path: PathLike, **roles: Unpack[Roles]) -> Panel:
         """Read a CSV or TSV file (.gz too) in UTF-8 with one header line; see from_frame."""
-        return cls(**readers.csv_parts(Path(path), roles))
+        return cls(**readers.csv_parts(Path(path), known_roles(roles)))
 
     @classmethod
     def from_parquet(cls, path: PathLike, **roles: Unpack[Roles]) -> Panel:
         """Read a parquet file; see from_frame."""
-        return cls(**readers.parquet_parts(Path(path), roles))
+        return cls(**readers.parquet_parts(Path(path), known_roles(roles)))
 
     @classmethod
     def from_npz(
@@ -270,7 +283,7 @@ class Panel:
     @classmethod
     def read(cls, path: PathLike, **roles: Unpack[Roles]) -> Panel:
         """Read a .csv, .csv.gz, .tsv, .parquet, .pq or .npz file; see from_frame."""
-        return cls(**readers.file_parts(Path(path), roles))
+        return cls(**readers.file_parts(Path(path), known_roles(roles)))
 
     @classmethod
     def from_arrays(

@@ -1,4 +1,4 @@
-"""Models on disk: one file that holds JSON, safetensors, npz and a card. Nothing in it is executed.
+"""Models on disk: one file of JSON, safetensors, npz and a card. Nothing in it is executed.
 
 The file is a plain zip archive. `manifest.json` names every member with its checksum and carries
 the settings; the checksum of the manifest itself is the comment of the archive.
@@ -49,7 +49,7 @@ def write_archive(path: str | Path, archive: Archive) -> None:
         packed = {name: t.detach().cpu().contiguous() for name, t in tensors.items()}
         members[f"{group}.safetensors"] = save(packed)
     buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **archive.arrays)  # type: ignore[arg-type]
+    np.savez(buffer, allow_pickle=False, **archive.arrays)
     members["arrays.npz"] = buffer.getvalue()
     manifest = {
         "format": FORMAT,
@@ -124,7 +124,9 @@ def _unpack(kind: str, meta: dict[str, Any], data: Mapping[str, bytes]) -> Archi
         return Archive(
             kind=kind,
             meta=meta,
-            tensors={n.removesuffix(suffix): load(d) for n, d in data.items() if n.endswith(suffix)},
+            tensors={
+                n.removesuffix(suffix): load(d) for n, d in data.items() if n.endswith(suffix)
+            },
             arrays={name: arrays[name] for name in arrays.files},
             card=data["card.md"].decode(),
         )

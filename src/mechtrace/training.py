@@ -76,9 +76,7 @@ class Run:
 
     def finish(self) -> dict[str, Any]:
         """Check the experts and return what is to be stored beside the weights."""
-        health = check_model(
-            self.model, self.reference, self.trainer.held_out, self.panel.regimes
-        )
+        health = check_model(self.model, self.reference, self.trainer.held_out, self.panel.regimes)
         return self.facts() | {"health": health}
 
     def facts(self) -> dict[str, Any]:
@@ -126,7 +124,9 @@ class Run:
                 fix="fit again without resume, or name the checkpoint",
             )
         stored, mine = archive.meta["settings"], self.config.options()
-        other = [f"{k} = {stored.get(k)!r}, not {v!r}" for k, v in mine.items() if stored.get(k) != v]
+        other = [
+            f"{k} = {stored.get(k)!r}, not {v!r}" for k, v in mine.items() if stored.get(k) != v
+        ]
         if archive.meta["fingerprint"] != self.facts_of_data["fingerprint"]:
             other.append("other data")
         if other:
@@ -137,7 +137,9 @@ class Run:
             )
         counters = archive.meta["counters"]
         best = {f"best/{n}": archive.tensors["weights"][n] for n in self.trainer.parameters}
-        counters["best_elbo"] = -math.inf if counters["best_elbo"] is None else counters["best_elbo"]
+        counters["best_elbo"] = (
+            -math.inf if counters["best_elbo"] is None else counters["best_elbo"]
+        )
         self.trainer.restore(TrainState(**counters, tensors=archive.tensors["training"] | best))
 
 

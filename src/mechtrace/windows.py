@@ -35,7 +35,7 @@ class Runs:
 
 
 def find_runs(panel: Panel, *, by_regime: bool) -> Runs:
-    """Every unbroken stretch of observed rows; with `by_regime` also labelled and of one regime."""
+    """Every unbroken stretch of observed rows; `by_regime`: labelled, and of one regime."""
     usable = panel.observed()
     new = panel.breaks().copy()
     codes = np.full(panel.rows, -1) if panel.codes is None else panel.codes
@@ -236,7 +236,9 @@ class CropSampler:
     def _order(self, code: int, epoch: int) -> np.ndarray:
         key = (code, epoch)
         if key not in self._orders:
-            self._orders = {k: v for k, v in self._orders.items() if k[0] != code or k[1] >= epoch - 1}
+            self._orders = {
+                k: v for k, v in self._orders.items() if k[0] != code or k[1] >= epoch - 1
+            }
             rng = np.random.default_rng([self.seed, 13, code, epoch])
             self._orders[key] = rng.permutation(len(self._slots[code]))
         return self._orders[key]

@@ -66,14 +66,15 @@ def csv_parts(path: Path, roles: Roles) -> Parts:
     return frame_parts(frame, roles, path.name, row_name)
 
 
-def _open_text(path: Path) -> IO[str]:
+def open_text(path: Path) -> IO[str]:
+    """UTF-8 text, unpacked by the suffix."""
     opened = gzip.open if path.suffix.lower() == ".gz" else open
     return opened(path, "rt", encoding="utf-8-sig", newline="")
 
 
 def _records(path: Path) -> Iterator[Record]:
     """Records, skipping blank lines as pandas does."""
-    with _open_text(path) as text:
+    with open_text(path) as text:
         reader = csv.reader(text, delimiter=separator(path))
         start = 1
         for record in reader:
@@ -101,7 +102,7 @@ def _csv_frame(path: Path, names: set[str | None]) -> pd.DataFrame:
     # pandas takes a longer first row for an index column, so it is caught here.
     _refuse_long_row(islice(records, 1), len(header), path)
     try:
-        with _open_text(path) as text:
+        with open_text(path) as text:
             frame = pd.read_csv(
                 text,
                 sep=separator(path),

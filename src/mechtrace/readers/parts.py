@@ -44,6 +44,16 @@ class Roles(TypedDict, total=False):
     gap: float | None
 
 
+def known_roles(roles: Roles) -> Roles:
+    """Refuse a misspelt keyword, which would otherwise be ignored."""
+    for name in roles:
+        if name not in Roles.__annotations__:
+            raise TypeError(
+                f"unexpected keyword argument {name!r}; use {list(Roles.__annotations__)}"
+            )
+    return roles
+
+
 def finish(
     parts: Parts, missing: str | None, origin: Origin, series: np.ndarray | None = None
 ) -> Parts:

@@ -1,4 +1,4 @@
-"""Schedules: how much of each active mechanism is at work at each step, as (T, K) on the simplex."""
+"""Schedules: how much of each active mechanism is at work at each step, (T, K) weights."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ SCHEDULES: dict[str, Callable[[int, int], np.ndarray]] = {
 def make_schedule(
     schedule: str | np.ndarray, length: int, regimes: int, active: list[int] | None = None
 ) -> np.ndarray:
-    """Return (length, regimes) weights: a named schedule over the active regimes, or the user's array.
+    """A named schedule over the active regimes, or the user's array, as (length, regimes).
 
     >>> make_schedule("linear", 3, regimes=4, active=[0, 3]).tolist()
     [[1.0, 0.0, 0.0, 0.0], [0.5, 0.0, 0.0, 0.5], [0.0, 0.0, 0.0, 1.0]]
@@ -78,7 +78,9 @@ def make_schedule(
         )
     if isinstance(schedule, str):
         if schedule not in SCHEDULES:
-            raise ConfigError(f"unknown schedule {schedule!r}", fix=f"use one of {sorted(SCHEDULES)}")
+            raise ConfigError(
+                f"unknown schedule {schedule!r}", fix=f"use one of {sorted(SCHEDULES)}"
+            )
         weights = SCHEDULES[schedule](length, len(active))
     else:
         weights = np.asarray(schedule, dtype=float)

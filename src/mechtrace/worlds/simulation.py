@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -141,7 +142,7 @@ def _same_mechanism(alpha: np.ndarray) -> list[slice]:
     else:
         change = (alpha[1:] != alpha[:-1]).any(axis=(1, 2))
     edges = [0, *(np.flatnonzero(change) + 1).tolist(), len(alpha)]
-    return [slice(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    return [slice(a, b) for a, b in pairwise(edges)]
 
 
 def _noise(kind: str, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:

@@ -20,7 +20,7 @@ from .simulation import EmergentEdge, Simulation, leaky
 MAX_DRAWS = 200
 #: No mechanism grows faster than this, whatever its change adds to the base.
 MAX_RADIUS = 0.99
-#: Below this spectral radius a mechanism forgets its state at once: nothing could be learned of it.
+#: Below this spectral radius a mechanism forgets its state at once.
 DEAD_RADIUS = 0.5
 
 
@@ -75,14 +75,14 @@ class WorldConfig:
         edges = self.latents * (self.latents - 1)
         if self.change != "dense" and self.regimes * (1 + (self.change == "two-edges")) > edges:
             raise ConfigError(
-                f"{self.regimes} regimes need more distinct edges than {self.latents} latents have",
+                f"{self.latents} latents have too few edges for {self.regimes} regimes",
                 fix="use more latents, fewer regimes or change='dense'",
             )
 
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """A drawn world: its mechanisms, noise scales and mixing. Simulate pure runs or transitions."""
+    """A drawn world: mechanisms, noise scales and mixing, ready to be simulated."""
 
     config: WorldConfig
     seed: int
@@ -186,17 +186,13 @@ def _changes(config: WorldConfig, rng: np.random.Generator) -> np.ndarray:
         return config.edge * rng.standard_normal((kinds, d, d)) / np.sqrt(d)
     edges_each = 2 if config.change == "two-edges" else 1
     distinct = config.distinct_targets if config.distinct_targets >= 0 else d - 2
-    order = rng.permutation(d)
-    used: set[tuple[int, int]] = set()
+    targets = rng.permutation(d)
+    free = {(i, j) for i in range(d) for j in range(d) if i != j}
     for edge in range(kinds * edges_each):
-        while True:
-            target = order[edge] if edge < min(distinct, d) else order[rng.integers(max(distinct, 1))]
-            source = rng.integers(d)
-            if source != target and (source, target) not in used:
-                break
-            if edge >= distinct and sum(t == target for _, t in used) == d - 1:
-                distinct = min(distinct + 1, d)  # every edge into the shared targets is taken
-        used.add((source, target))
+        wanted = targets[edge : edge + 1] if edge < min(distinct, d) else targets[:distinct]
+        choices = sorted(pair for pair in free if pair[1] in wanted) or sorted(free)
+        source, target = choices[rng.integers(len(choices))]
+        free.remove((source, target))
         change[edge // edges_each, source, target] = config.edge
     return change
 

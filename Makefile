@@ -1,0 +1,44 @@
+# Two commands do all: `make demo` and `make test`. Both set up what they need, in .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-slow lint bench docs clean
+
+help: ## List the targets
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "%-12s%s\n", $$1, $$2}'
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $(READY)
+
+demo: $(READY) ## Simulate, learn and compare with the truth (no data needed)
+	$(BIN)/mechtrace demo --out demo-out
+
+test: $(READY) ## Run the tests
+	$(BIN)/python -m pytest -n 2
+
+test-slow: $(READY) ## Run the slow studies too
+	$(BIN)/python -m pytest -m 'not cuda'
+
+lint: $(READY) ## Check style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(READY) ## Measure speed, scale and quality; the results go to results/
+	$(BIN)/mechtrace bench train --json results/bench-train-affine-cpu.json
+	$(BIN)/mechtrace bench train --experts nonparametric --expert-layers 4 --json results/bench-train-nonparametric-cpu.json
+	$(BIN)/mechtrace bench scale --json results/bench-scale-cpu.json
+	$(BIN)/mechtrace bench latents --json results/latents-paper-400.json
+
+docs: $(READY) ## Generate the tables of the docs from results/
+	$(BIN)/python tools/result_tables.py
+
+clean: ## Remove everything that was made
+	rm -rf $(VENV) demo-out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
