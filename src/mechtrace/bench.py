@@ -17,6 +17,7 @@ import torch
 from . import worlds
 from .config import RunConfig
 from .estimator import Trace
+from .memory import keeping_freed_memory
 from .metrics import linear_r2, mean_correlation
 from .series import Panel
 from .store import versions
@@ -64,7 +65,7 @@ def bench_train(
         latents=latents, lags=lags, hidden=hidden, experts=experts, batch=batch, device=device,
         layers=layers, expert_layers=expert_layers, window=length, graph=graph, holdout=0.0,
     )  # fmt: skip
-    with threads(cpu_threads):
+    with threads(cpu_threads), keeping_freed_memory():
         before = _peak_memory(device)
         run = Run.prepare(panel, config)
         trainer = run.trainer
@@ -82,6 +83,7 @@ def bench_train(
             _wait(trainer.device)
         elapsed = time.perf_counter() - began
         used = _peak_memory(device) - before
+        where = machine(trainer.device)
     sampler = trainer.batches.sampler
     transitions = sampler.regimes * sampler.per_regime * (sampler.length - lags)
     result = {
@@ -91,11 +93,11 @@ def bench_train(
         "series_per_step": sampler.regimes * sampler.per_regime,
         "threads": cpu_threads if device == "cpu" else None,
         "configuration": config.options() | {"regimes": regimes, "channels": channels},
-        "machine": machine(trainer.device),
+        "machine": where,
         "versions": versions(),
     }
     say(
-        f"{experts} experts on {result['machine']}: {result['transitions_per_second']:,.0f}"
+        f"{experts} experts on {where}: {result['transitions_per_second']:,.0f}"
         f" transitions/s, {used / 1e6:,.0f} MB, {result['series_per_step']} series per step"
     )
     return result

@@ -35,6 +35,9 @@ def model_card(facts: dict[str, Any]) -> str:
         f"- seed {settings['seed']}, data fingerprint {facts['fingerprint'][:16]}",
         "- versions: " + ", ".join(f"{k} {v}" for k, v in facts["versions"].items()),
     ]
+    weak = [name for name, nats in gain.items() if nats <= 0]
+    if weak:
+        lines.append(f"- no better than ignoring the past on held-out series: {', '.join(weak)}")
     unused = facts.get("health", {}).get("unused_latents", 0)
     if unused:
         lines.append(f"- {unused} latents carry nothing: fewer latents may do")

@@ -40,6 +40,10 @@ class DeadExpert(FitError):
     """The expert of a regime learned nothing about its dynamics."""
 
 
+class FitWarning(UserWarning):
+    """A fit that ended well enough to be used, but not well."""
+
+
 class NotFitted(MechtraceError, RuntimeError):
     """The estimator has no trained model yet."""
 

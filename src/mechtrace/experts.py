@@ -174,7 +174,7 @@ class NonparametricExperts(ExpertBank):
         """By quadrature over the density of each component."""
         return self._moments(history)[1]
 
-    def _moments(self, history: Tensor, nodes: int = 65) -> tuple[Tensor, Tensor]:
+    def _moments(self, history: Tensor, nodes: int = 129) -> tuple[Tensor, Tensor]:
         """Mean and deviation of p_k(z_i | history): a wide grid finds the mass, finer follow."""
         history = self.for_all(history)
         shape = (*history.shape[:2], self.latents)

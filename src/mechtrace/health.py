@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -9,12 +11,14 @@ import torch
 from torch import Tensor
 
 from .batches import Batches
-from .errors import DeadExpert, FitError
+from .errors import DeadExpert, FitError, FitWarning
 from .experts import HALF_LOG_2PI, stack_history
 from .model import SequentialVAE
 
 #: A latent whose posterior is as wide as its spread carries nothing.
 UNUSED_SHARE = 0.9
+#: Nats per step and latent by which an expert may fall behind at home before it counts as dead.
+TOLERANCE = 0.1
 
 
 @torch.no_grad()
@@ -31,19 +35,30 @@ def check_model(
     centre, covariance = _moments(known.z.flatten(0, 1)[None], known.weight.flatten()[None])
     model.experts.centre.copy_(centre.flatten())
     model.experts.spread.copy_(covariance[0].diagonal().sqrt())
-    gain = _gain_over_no_history(model, *_moments(known.z, known.weight), _sample(model, held_out))
-    for name, nats in zip(regimes, gain.tolist(), strict=True):
-        if not nats > 0:
-            raise DeadExpert(
-                f"the expert of regime {name!r} predicts its held-out series {-nats:.2f} nats per"
-                " step worse than a guess that ignores the past",
-                fix="check that its rows are in time order, give it more data or more steps, or"
-                " use other lags",
-            )
+    law = _moments(known.z, known.weight)
+    gain = _gain_over_no_history(model, *law, _sample(model, held_out))
+    at_home = _gain_over_no_history(model, *law, known)
+    for name, new, old in zip(regimes, gain.tolist(), at_home.tolist(), strict=True):
+        _judge(name, new, old, TOLERANCE * model.config.latents)
     return {
         "gain_over_no_history": dict(zip(regimes, gain.tolist(), strict=True)),
         "unused_latents": int((known.width > UNUSED_SHARE * model.experts.spread).sum()),
     }
+
+
+def _judge(regime: str, new: float, at_home: float, tolerance: float) -> None:
+    """An expert that fails even on its training series is dead; one that fails on new ones, weak."""
+    fix = "check that its rows are in time order, give it more data or steps, or use other lags"
+    worse = "worse than a guess that ignores the past"
+    if not (math.isfinite(new) and at_home > -tolerance):
+        raise DeadExpert(
+            f"the expert of regime {regime!r} learned nothing: it predicts its own training series"
+            f" {-at_home:.2f} nats per step {worse}",
+            fix=fix,
+        )
+    if new <= 0:
+        found = f"the expert of regime {regime!r} predicts held-out series {-new:.2f} nats per step"
+        warnings.warn(f"{found} {worse}; {fix}.", FitWarning, stacklevel=2)
 
 
 class _Sample(NamedTuple):

@@ -16,6 +16,7 @@ from .config import RunConfig
 from .errors import StoreError
 from .fit import Listener, Trainer, TrainState, resolve_device
 from .health import check_model
+from .memory import keeping_freed_memory
 from .model import SequentialVAE
 from .series import Panel
 from .store import Archive, read_archive, versions, write_archive
@@ -72,7 +73,8 @@ class Run:
     ) -> None:
         """Run the loop, saving the state to `checkpoint` now and then."""
         save = None if checkpoint is None else lambda state: self._save(checkpoint, state)
-        self.trainer.run(listeners, save, checkpoint_seconds)
+        with keeping_freed_memory():
+            self.trainer.run(listeners, save, checkpoint_seconds)
 
     def finish(self) -> dict[str, Any]:
         """Check the experts and return what is to be stored beside the weights."""
