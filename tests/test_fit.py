@@ -128,8 +128,15 @@ def test_a_killed_fit_resumes_to_the_same_weights_bit_for_bit(small, tmp_path):
     settings.pop("latents")
 
     def start(name, mode):
-        command = [sys.executable, "-c", FIT_SCRIPT, str(tmp_path / name), json.dumps(settings), mode]
-        return subprocess.Popen(command)
+        command = [
+            sys.executable,
+            "-c",
+            FIT_SCRIPT,
+            str(tmp_path / name),
+            json.dumps(settings),
+            mode,
+        ]
+        return subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"})
 
     whole = start("whole", "new")
     assert whole.wait(120) == 0
@@ -159,7 +166,9 @@ def test_resume_refuses_other_data_and_settings(panel, world, small, tmp_path):
     checkpoint = tmp_path / "run.ckpt"
     mt.Trace(**small).fit(panel, progress=False, checkpoint=checkpoint)
     with pytest.raises(StoreError, match="lr = 0.01, not 0.5"):
-        mt.Trace(**small | {"lr": 0.5}).fit(panel, progress=False, checkpoint=checkpoint, resume=True)
+        mt.Trace(**small | {"lr": 0.5}).fit(
+            panel, progress=False, checkpoint=checkpoint, resume=True
+        )
     other = world.simulate(12, seed=9).panel
     with pytest.raises(StoreError, match="other data"):
         mt.Trace(**small).fit(other, progress=False, checkpoint=checkpoint, resume=True)

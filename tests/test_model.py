@@ -58,7 +58,8 @@ def test_elbo_is_the_sum_of_its_gaussian_parts():
     expected = (reconstruction + entropy + transition + start) / (K * B * T)
     assert torch.allclose(terms.elbo, expected)
     assert torch.allclose(
-        model.loss(terms, 1000), -expected + model.config.shrinkage / 1000 * model.experts.deviation()
+        model.loss(terms, 1000),
+        -expected + model.config.shrinkage / 1000 * model.experts.deviation(),
     )
 
 

@@ -280,7 +280,7 @@ def test_noise_inside_enters_before_the_outer_activation() -> None:
     np.testing.assert_allclose(rest.std(axis=(0, 1)), 0.1, rtol=0.03)
     np.testing.assert_allclose(rest.mean(axis=(0, 1)), 0, atol=0.003)
     assert kurtosis(rest, axis=None) == pytest.approx(0, abs=0.1)
-    assert residuals(simulation).std() < 0.09  # the activation shrinks what is below zero
+    assert residuals(simulation).std() < 0.098  # the activation shrinks what is below zero
 
 
 def test_start_rows_are_standard_normal_or_its_size() -> None:

@@ -17,6 +17,7 @@ import torch
 from . import worlds
 from .config import RunConfig
 from .estimator import Trace
+from .fit import resolve_device
 from .memory import keeping_freed_memory
 from .metrics import linear_r2, mean_correlation
 from .series import Panel
@@ -171,7 +172,7 @@ def bench_latents(
         "fit_seconds_max": max(row["fit_seconds"] for row in rows),
         "rows": rows,
         "settings": Trace(**settings).get_params(),
-        "machine": machine(torch.device("cpu")),
+        "machine": machine(resolve_device(Trace(**settings).config().fit.device)),
         "versions": versions(),
     }
 

@@ -156,6 +156,13 @@ def fit(
     panel, how = read_panel(data, missing=missing, time=time, series=series, regime=regime)
     say(how)
     checkpoint = out.with_name(out.name + ".ckpt")
+    resume = resume and checkpoint.exists()
+    if resume:
+        from .estimator import load
+
+        say(f"{checkpoint}: goes on after step {load(checkpoint).facts_['training']['steps']}")
+    elif checkpoint.exists():
+        say(f"{checkpoint}: a stopped run is left there; this new run replaces it")
     from .estimator import Trace
     from .fit import Interrupted
 
@@ -165,7 +172,7 @@ def fit(
             panel,
             progress=not quiet,
             checkpoint=checkpoint,
-            resume=resume and checkpoint.exists(),
+            resume=resume,
             checkpoint_seconds=checkpoint_seconds,
             log=log,
             tensorboard=tensorboard,

@@ -57,7 +57,9 @@ def _judge(regime: str, new: float, at_home: float, tolerance: float) -> None:
             fix=fix,
         )
     if new <= 0:
-        found = f"the expert of regime {regime!r} predicts held-out series {-new:.2f} nats per step"
+        found = (
+            f"the expert of regime {regime!r} predicts held-out series {-new:.2f} nats per step"
+        )
         warnings.warn(f"{found} {worse}; {fix}.", FitWarning, stacklevel=2)
 
 
