@@ -119,8 +119,8 @@ def test_fit_with_a_config_file(run, table, tmp_path):
 def test_bench_train_writes_its_configuration(run, tmp_path):
     result = tmp_path / "train.json"
     code, out, _ = run(
-        "bench", "train", "--seconds", "0.2", "--hidden", "16", "--latents", "4", "--channels", "6",
-        "--json", result,
+        "bench", "train", "--seconds", "0.2", "--hidden", "16", "--latents", "4",
+        "--channels", "6", "--json", result,
     )  # fmt: skip
     assert code == 0
     measured = json.loads(result.read_text())
@@ -144,7 +144,7 @@ def test_bench_scale_and_latents(run, tmp_path):
 
 
 def test_demo(run, tmp_path):
-    code, out, _ = run("demo", "--out", tmp_path / "demo", "--steps", "150", "--quiet")
+    code, _, _ = run("demo", "--out", tmp_path / "demo", "--steps", "150", "--quiet")
     assert code == 0
     summary = json.loads((tmp_path / "demo" / "summary.json").read_text())
     assert {"r2", "mcc", "fit_seconds", "seconds"} <= summary.keys()

@@ -1,4 +1,4 @@
-"""One contract for every kind of expert, and the analytic derivative against a float64 Jacobian."""
+"""One contract for every kind of expert; the analytic derivative against a Jacobian."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ def test_a_killed_fit_resumes_to_the_same_weights_bit_for_bit(small, tmp_path):
 def test_resume_refuses_other_data_and_settings(panel, world, small, tmp_path):
     checkpoint = tmp_path / "run.ckpt"
     mt.Trace(**small).fit(panel, progress=False, checkpoint=checkpoint)
-    with pytest.raises(StoreError, match="lr = 0.01, not 0.5"):
+    with pytest.raises(StoreError, match=r"lr = 0\.01, not 0\.5"):
         mt.Trace(**small | {"lr": 0.5}).fit(
             panel, progress=False, checkpoint=checkpoint, resume=True
         )
@@ -186,7 +186,7 @@ def test_divergence_is_an_error_with_advice(panel, small):
 
 
 def test_an_expert_that_learned_nothing_is_an_error(panel, small):
-    with pytest.raises(DeadExpert, match="regime 'R0' learned nothing.*more data or steps"):
+    with pytest.raises(DeadExpert, match=r"regime 'R0' learned nothing.*more data or steps"):
         mt.Trace(**small | {"steps": 3}).fit(panel, progress=False)
 
 

@@ -127,6 +127,13 @@ def test_base_is_positive_and_ruled_by_its_diagonal() -> None:
         assert np.diag(base).min() > off.max()
 
 
+def test_later_lags_matter_less() -> None:
+    world = make(lags=3, seed=1)
+    base = np.median(world.mechanisms, axis=0)
+    diagonals = np.array([np.diag(m) for m in (base, *world.lagged)])
+    np.testing.assert_allclose(diagonals[1:] / diagonals[:-1], 0.5, rtol=0.12)
+
+
 def test_paper_changes_exactly_one_edge_per_regime() -> None:
     for seed in range(10):
         world = make(seed=seed)

@@ -47,7 +47,7 @@ def check_model(
 
 
 def _judge(regime: str, new: float, at_home: float, tolerance: float) -> None:
-    """An expert that fails even on its training series is dead; one that fails on new ones, weak."""
+    """Failing on its own training series, an expert is dead; failing on new ones, weak."""
     fix = "check that its rows are in time order, give it more data or steps, or use other lags"
     worse = "worse than a guess that ignores the past"
     if not (math.isfinite(new) and at_home > -tolerance):
