@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import zlib
 from pathlib import Path
 
 import numpy as np
@@ -122,7 +121,6 @@ def test_npz_needs_no_guess(tmp_path: Path) -> None:
     assert how.startswith("pump.npz: Panel: 2 series x 3 rows x 2 channels, regimes: a, b")
 
 
-@pytest.mark.xfail(strict=True, reason="names given for an npz file are ignored without a word")
 def test_npz_refuses_column_names(tmp_path: Path) -> None:
     path = tmp_path / "pump.npz"
     Panel.from_arrays(np.ones((2, 3, 2))).to_npz(path)
@@ -146,7 +144,6 @@ def test_a_byte_order_mark_hides_no_column(tmp_path: Path) -> None:
     assert read_panel(path)[1].startswith("pump.csv: time = time (guessed)")
 
 
-@pytest.mark.xfail(strict=True, reason="the reader skips blank lines, the guess does not")
 def test_blank_lines_before_the_header(tmp_path: Path) -> None:
     path = tmp_path / "pump.csv"
     path.write_text("\ntime,mode,x\n0.5,a,1\n1.5,b,2\n")
@@ -168,7 +165,7 @@ def test_blank_lines_before_the_header(tmp_path: Path) -> None:
         ("a.csv", b"t,x\n", "a header but no rows"),
         ("a.csv", b"t,run\n0,1\n", "channel"),
         ("a.csv.gz", b"no gzip at all", "cannot be read"),
-        ("a.csv.gz", gzip.compress(b"t,x\n0,1\n" * 99)[:-9], "cannot be read"),
+        ("a.csv.gz", gzip.compress(b"t,x\n0,1\n" * 99, mtime=0)[:-9], "cannot be read"),
         ("a.parquet", b"PAR1 and then nothing", "cannot be read"),
         ("a.txt", b"t,x\n0,1\n", "the file type '.txt' is not known"),
         ("a.bin", bytes(range(256)), "the file type '.bin' is not known"),
@@ -186,7 +183,6 @@ def test_unreadable_files_lead_to_the_readers_error(
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.xfail(strict=True, raises=zlib.error, reason="a damaged gzip file is not caught")
 def test_a_damaged_gzip_file(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     text = "t,x\n" + "".join(f"{i},{v:.6f}\n" for i, v in enumerate(rng.standard_normal(400)))

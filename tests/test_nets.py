@@ -114,12 +114,7 @@ def test_encoders_take_any_leading_dimensions(name: str, lead: tuple[int, ...]) 
     [
         "mlp-4",
         "image-2",
-        pytest.param(
-            "temporal-3",
-            marks=pytest.mark.xfail(
-                strict=True, reason="flatten(0, -3) needs a leading dimension", raises=IndexError
-            ),
-        ),
+        "temporal-3",
     ],
 )
 def test_encoders_take_a_single_series(name: str) -> None:

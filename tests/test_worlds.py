@@ -491,7 +491,6 @@ def test_schedules_stay_on_the_simplex(name: str, length: int, regimes: int) -> 
     np.testing.assert_allclose(weights.sum(axis=1), 1, atol=1e-12)
 
 
-@pytest.mark.xfail(strict=True, reason="complex divides 0 by 0 at t = T / 2 of a single regime")
 def test_complex_schedule_of_one_regime() -> None:
     np.testing.assert_allclose(make_schedule("complex", 4, 3, active=[1])[:, 1], 1)
 
@@ -618,7 +617,6 @@ def test_the_largest_number_of_edges_is_accepted() -> None:
     assert WorldConfig(latents=3, regimes=7, change="dense").regimes == 7
 
 
-@pytest.mark.xfail(strict=True, reason="choices and positions are not checked")
 @pytest.mark.parametrize(
     "act",
     [

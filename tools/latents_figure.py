@@ -10,7 +10,7 @@ import numpy as np
 import mechtrace as mt
 
 mpl.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402
+import matplotlib.pyplot as plt
 
 ROOT = Path(__file__).parent.parent
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -34,7 +35,7 @@ def guess_columns(names: Sequence[str], given: dict[str, str | None]) -> dict[st
 def read_panel(path: Path, missing: str | None = None, **given: str | None) -> tuple[Panel, str]:
     """A Panel from a file, and a line that says how its columns were read."""
     if path.suffix.lower() == ".npz":
-        panel = Panel.from_npz(path, missing=missing)
+        panel = Panel.read(path, missing=missing, **given)  # type: ignore[arg-type]
         return panel, f"{path.name}: {panel!r}"
     roles = guess_columns(_column_names(path), given)
     panel = Panel.read(path, missing=missing, **roles)  # type: ignore[arg-type]
@@ -58,6 +59,7 @@ def _column_names(path: Path) -> list[str]:
 
     try:
         with open_text(path) as text:
-            return next(csv.reader(text, delimiter=separator(path)), [])
-    except (OSError, EOFError, UnicodeDecodeError, csv.Error):
+            records = csv.reader(text, delimiter=separator(path))
+            return next((record for record in records if "".join(record).strip()), [])
+    except (OSError, EOFError, UnicodeDecodeError, csv.Error, zlib.error):
         return []

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import math
 import tomllib
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from .errors import ConfigError
 
@@ -40,10 +42,10 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         """Refuse values that no model can have."""
+        _check_kinds(self)
         _at_least(self, 1, "latents", "lags", "hidden")
         _at_least(self, 2, "layers", "expert_layers")
         _at_least(self, 0, "context", "beta", "gamma", "shrinkage")
-        _choice(self, "experts", "encoder", "objective")
         if not self.noise_floor > 0:
             raise ConfigError(f"noise_floor = {self.noise_floor}", fix="make it positive")
 
@@ -78,6 +80,7 @@ class FitConfig:
 
     def __post_init__(self) -> None:
         """Refuse values that no training run can have."""
+        _check_kinds(self)
         _at_least(self, 1, "steps", "batch", "evaluations", "patience")
         _at_least(self, 2, "window")
         _at_least(self, 0, "warmup", "weight_decay", "seed")
@@ -166,27 +169,40 @@ def _names(config: type) -> set[str]:
 def _toml_value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return f'"{value}"' if isinstance(value, str) else repr(value)
+    return json.dumps(value) if isinstance(value, str) else repr(value)
+
+
+def _check_kinds(config: Any) -> None:
+    """Every value must be of its declared kind; numpy numbers become plain ones."""
+    for name, hint in get_type_hints(type(config)).items():
+        value = getattr(config, name)
+        if hasattr(value, "item"):
+            value = value.item()
+            object.__setattr__(config, name, value)
+        optional = type(None) in get_args(hint)
+        if value is None and optional:
+            continue
+        kinds = get_args(hint) if optional else (hint,)
+        if get_origin(kinds[0]) is Literal:
+            allowed = get_args(kinds[0])
+            if value not in allowed:
+                raise ConfigError(f"{name} = {value!r}", fix=f"use one of {', '.join(allowed)}")
+        elif not _is_a(value, kinds[0]):
+            raise ConfigError(f"{name} = {value!r}", fix=f"make it {KIND_NAMES[kinds[0]]}")
+
+
+KIND_NAMES = {int: "a whole number", float: "a finite number", bool: "true or false", str: "text"}
+
+
+def _is_a(value: Any, kind: type) -> bool:
+    if kind is float:
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return number and math.isfinite(value)
+    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
 
 
 def _at_least(config: Any, least: int, *names: str) -> None:
     for name in names:
         value = getattr(config, name)
-        if value is None:
-            continue
-        hint = str(get_type_hints(type(config))[name])
-        whole = "int" in hint and "float" not in hint
-        right_kind = isinstance(value, int if whole else (int, float))
-        if not right_kind or isinstance(value, bool) or not value >= least:
-            kind = "a whole number" if whole else "a number"
-            raise ConfigError(f"{name} = {value!r}", fix=f"make it {kind} of at least {least}")
-
-
-def _choice(config: Any, *names: str) -> None:
-    hints = get_type_hints(type(config))
-    for name in names:
-        allowed = hints[name].__args__
-        if getattr(config, name) not in allowed:
-            raise ConfigError(
-                f"{name} = {getattr(config, name)!r}", fix=f"use one of {', '.join(allowed)}"
-            )
+        if value is not None and not value >= least:
+            raise ConfigError(f"{name} = {value!r}", fix=f"make it at least {least}")

@@ -10,14 +10,16 @@ from scipy.stats import rankdata
 def linear_r2(truth: np.ndarray, learned: np.ndarray) -> float:
     """Share of the variance of the true latents that a linear map of the learned ones explains.
 
-    Both are (..., d); the mean over the true components is returned.
+    Both are (..., d); the mean over the true components is returned, constant ones left out.
     """
     y = truth.reshape(-1, truth.shape[-1]).astype(float)
     x = learned.reshape(-1, learned.shape[-1]).astype(float)
     design = np.column_stack([x, np.ones(len(x))])
     fitted = design @ np.linalg.lstsq(design, y, rcond=None)[0]
-    explained = 1 - ((y - fitted) ** 2).sum(0) / ((y - y.mean(0)) ** 2).sum(0)
-    return float(explained.mean())
+    total = ((y - y.mean(0)) ** 2).sum(0)
+    varies = total > 1e-12 * (y**2).sum(0)
+    explained = 1 - ((y - fitted) ** 2).sum(0)[varies] / total[varies]
+    return float(explained.mean()) if varies.any() else 0.0
 
 
 def mean_correlation(truth: np.ndarray, learned: np.ndarray, rank: bool = False) -> float:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from . import nets
 from .config import ModelConfig
+from .errors import ConfigError
 from .experts import HALF_LOG_2PI, gaussian_log_prob, make_experts, stack_history
 
 
@@ -135,6 +136,9 @@ def _encoder_and_decoder(
 ) -> tuple[nn.Module, nn.Module]:
     context = config.lags if config.context is None else config.context
     sizes = (config.latents, context, config.hidden, config.layers)
+    if config.encoder not in ("auto", *(("image",) if len(shape) == 2 else ("mlp", "temporal"))):
+        what = "frames" if len(shape) == 2 else "channels"
+        raise ConfigError(f"encoder {config.encoder!r} cannot read {what}", fix="use auto")
     if len(shape) == 2:
         size = (shape[0], shape[1])
         return (

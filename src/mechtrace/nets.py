@@ -94,7 +94,7 @@ class TemporalEncoder(nn.Module):
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Posterior mean and log standard deviation."""
-        h = x.flatten(0, -3).transpose(1, 2)
+        h = x.reshape(-1, *x.shape[-2:]).transpose(1, 2)
         for conv, step in zip(self.convs, self.dilations, strict=True):
             h = F.leaky_relu(conv(F.pad(h, (step, 0), mode="replicate")), SLOPE)
         memory = h.transpose(1, 2).reshape(*x.shape[:-1], -1)

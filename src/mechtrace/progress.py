@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
 from dataclasses import asdict
@@ -42,13 +43,22 @@ class PlainLines(Listener):
 
     def __init__(self, stream: TextIO, seconds: float = 5.0) -> None:
         self.stream, self.seconds, self._last = stream, seconds, -1e9
+        self._unsaid: Progress | None = None
 
     def __call__(self, progress: Progress) -> None:
         """Write a line if it is time for one."""
-        done = progress.step == progress.steps
-        if not done and time.monotonic() - self._last < self.seconds:
+        self._unsaid = progress
+        if progress.step == progress.steps or time.monotonic() - self._last >= self.seconds:
+            self._write()
+
+    def close(self) -> None:
+        """Say the last thing, also after an early stop."""
+        self._write()
+
+    def _write(self) -> None:
+        if self._unsaid is None:
             return
-        self._last = time.monotonic()
+        progress, self._unsaid, self._last = self._unsaid, None, time.monotonic()
         self.stream.write(f"step {progress.step}/{progress.steps}  {_figures(progress)}\n")
         self.stream.flush()
 
@@ -60,12 +70,13 @@ class LiveBar(Listener):
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
         from rich.progress import Progress as Bar
+        from rich.table import Column
 
         self._bar = Bar(
-            TextColumn("fit"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[figures]}"),
+            MofNCompleteColumn(table_column=Column(no_wrap=True, min_width=9)),
+            BarColumn(bar_width=None, table_column=Column(ratio=1, min_width=4)),
+            TextColumn("{task.fields[figures]}", table_column=Column(overflow="ellipsis")),
+            expand=True,
             console=Console(file=stream),
         )
         self._task: Any = None
@@ -144,7 +155,9 @@ def duration(seconds: float) -> str:
     >>> duration(75), duration(3.2)
     ('1:15', '3 s')
     """
-    if seconds < 60:
+    if not math.isfinite(seconds):
+        return "?"
+    if round(seconds) < 60:
         return f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)

@@ -198,15 +198,19 @@ class Panel:
         return replace(self, codes=None, regimes=())
 
     def select(self, regimes: Sequence[str]) -> Panel:
-        """Only the series that contain rows of these regimes."""
+        """Only these regimes: series without them go, rows of other regimes lose their label."""
         wanted = [regimes] if isinstance(regimes, str) else list(regimes)
         unknown = [name for name in wanted if name not in self.regimes]
         if self.codes is None or unknown:
             what = f"there is no regime {shown(unknown[0])}" if unknown else "there are no labels"
             known = f"the regimes are {listed(self.regimes)}" if self.regimes else None
             raise DataError(what, where=self.source, fix=known)
-        hit = np.isin(self.codes, [self.regimes.index(name) for name in wanted])
-        return self[np.logical_or.reduceat(hit, self.offsets[:-1])] if len(self) else self
+        kept = tuple(name for name in self.regimes if name in wanted)
+        # the last entry is for -1, the code of unlabelled rows
+        lookup = [kept.index(name) if name in kept else -1 for name in self.regimes] + [-1]
+        codes = np.array(lookup, dtype=self.codes.dtype)[self.codes]
+        panel = replace(self, codes=codes, regimes=kept)
+        return panel[np.logical_or.reduceat(codes >= 0, self.offsets[:-1])] if len(self) else panel
 
     def fingerprint(self) -> str:
         """A hash of the data; names of series, gap and source do not count."""

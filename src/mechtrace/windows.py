@@ -124,8 +124,8 @@ def _cut_tail(train: Runs, code: int, share: float, lags: int) -> tuple[Runs, Ru
     mine = np.flatnonzero(train.regime == code)
     run = mine[np.argmax(train.length[mine])]
     length = int(train.length[run])
-    tail = max(lags + 1, round(share * length))
-    if length - tail <= lags:
+    tail = min(max(lags + 1, round(share * length)), length - lags - 1)
+    if tail <= lags:
         return train, train.where(np.zeros(len(train), bool))
     cut = train.length.copy()
     cut[run] = length - tail

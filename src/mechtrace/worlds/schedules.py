@@ -31,7 +31,7 @@ def medium(length: int, regimes: int) -> np.ndarray:
 
 
 def complex(length: int, regimes: int) -> np.ndarray:
-    """Cosines of different frequency: all regimes at once, none dominant."""
+    """Cosines of different frequency: all regimes at once, none dominant from four on."""
     k = np.arange(regimes)
     t = np.arange(length)[:, None] / length
     return _normalised(0.5 * (1 + np.cos((1 + 0.5 * k) * 2 * np.pi * t + k * np.pi / regimes)))
@@ -101,6 +101,7 @@ def make_schedule(
 
 
 def _normalised(weights: np.ndarray) -> np.ndarray:
+    weights = np.maximum(weights, np.finfo(float).tiny)  # no step without any mechanism
     return weights / weights.sum(axis=1, keepdims=True)
 
 

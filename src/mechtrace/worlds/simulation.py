@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import ndtr
 
 from ..atomic import atomic_path
 from ..errors import ConfigError
@@ -30,6 +31,16 @@ class EmergentEdge:
     regime: int = 1
     low: float = 0.3
     high: float = 0.7
+
+    def check(self, latents: int, regimes: int) -> None:
+        """Refuse an edge that the world does not have."""
+        if not (0 <= self.source < latents and 0 <= self.target < latents):
+            raise ConfigError(
+                f"the emergent edge {self.source} -> {self.target} is outside {latents} latents",
+                fix=f"name latents from 0 to {latents - 1}",
+            )
+        if not 0 <= self.regime < regimes:
+            raise ConfigError(f"the emergent edge names regime {self.regime} of {regimes}")
 
     def active(self, alpha: np.ndarray) -> np.ndarray:
         """Which steps of (..., K) weights carry the edge."""
@@ -61,7 +72,11 @@ class Simulation:
     ) -> Simulation:
         """Simulate all series at once, step by step; alpha is (N, 1 or T, K)."""
         config, series = world.config, len(alpha)
-        steps = length or config.length
+        steps = config.length if length is None else length
+        if series < 1:
+            raise ConfigError("no series were asked for", fix="simulate at least one")
+        if emergent is not None:
+            emergent.check(config.latents, alpha.shape[-1])
         if steps <= config.lags:
             raise ConfigError(
                 f"length {steps} is not longer than {config.lags} lags", fix="use a longer series"
@@ -108,7 +123,7 @@ class Simulation:
         out = np.full((*z.shape[:2], len(world.mechanisms), config.latents), np.nan)
         for k, matrix in enumerate(world.mechanisms):
             for t in range(config.lags, z.shape[1]):
-                out[:, t, k] = leaky(_drive(world, z, t, matrix), config.leak)
+                out[:, t, k] = _mean_after(world, _drive(world, z, t, matrix), world.scales[k])
         return out
 
 
@@ -131,6 +146,20 @@ def _drive(world: World, z: np.ndarray, t: int, matrix: np.ndarray) -> np.ndarra
     for lag, later in enumerate(world.lagged, start=2):
         total += leaky(z[:, t - lag] @ later.astype(z.dtype), leak)
     return total
+
+
+def _mean_after(world: World, drive: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """E[z] given what enters the outer activation; noise inside it shifts the mean at the kink."""
+    config = world.config
+    if not config.noise_inside or config.noise == 0:
+        return leaky(drive, config.leak)
+    if config.noise_kind == "gaussian":
+        u = drive / scale
+        positive_part = drive * ndtr(u) + scale * np.exp(-0.5 * u**2) / np.sqrt(2 * np.pi)
+    else:
+        b = scale / np.sqrt(2)  # Laplace noise of this standard deviation
+        positive_part = np.maximum(drive, 0) + 0.5 * b * np.exp(-np.abs(drive) / b)
+    return config.leak * drive + (1 - config.leak) * positive_part
 
 
 def _same_mechanism(alpha: np.ndarray) -> list[slice]:

@@ -23,6 +23,12 @@ MAX_RADIUS = 0.99
 #: Below this spectral radius a mechanism forgets its state at once.
 DEAD_RADIUS = 0.5
 
+CHOICES = {
+    "noise_kind": ("gaussian", "laplace"),
+    "change": ("edge", "two-edges", "dense"),
+    "start": ("normal", "positive"),
+}
+
 
 @dataclass(frozen=True)
 class WorldConfig:
@@ -58,6 +64,30 @@ class WorldConfig:
 
     def __post_init__(self) -> None:
         """Refuse settings that no world can have."""
+        for name, allowed in CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise ConfigError(
+                    f"{name} = {getattr(self, name)!r}", fix=f"use one of {', '.join(allowed)}"
+                )
+        if not (self.noise >= 0 and self.observation_noise >= 0 and self.regime_scale_spread > 0):
+            raise ConfigError(
+                f"noise = {self.noise}, observation_noise = {self.observation_noise},"
+                f" regime_scale_spread = {self.regime_scale_spread}",
+                fix="make the noise non-negative and the spread positive",
+            )
+        if self.component_scales is not None and len(self.component_scales) not in (
+            2,
+            self.latents,
+        ):
+            raise ConfigError(
+                f"component_scales has {len(self.component_scales)} values",
+                fix=f"give one for each of the {self.latents} latents, or (low, high)",
+            )
+        if not all(0 <= k < self.regimes for k in (*self.duplicate, *sum(self.average, ()))):
+            raise ConfigError(
+                f"duplicate = {self.duplicate}, average = {self.average}",
+                fix=f"name regimes from 0 to {self.regimes - 1}",
+            )
         positive = ("regimes", "latents", "lags", "channels", "length", "depth", "radius")
         for name in positive:
             if not getattr(self, name) > 0:
@@ -131,6 +161,11 @@ class World:
     ) -> Simulation:
         """Pure runs: `series` recordings of every regime, labelled (some wrongly if asked)."""
         kinds = len(self.mechanisms)
+        if label_noise and not (0 < label_noise <= 1 and kinds > 1):
+            raise ConfigError(
+                f"label_noise = {label_noise} with {kinds} regimes",
+                fix="use a share in [0, 1] and at least two regimes",
+            )
         rng = np.random.default_rng([self.seed, seed, 1])
         regime = np.repeat(np.arange(kinds), series)
         alpha = np.eye(kinds)[regime][:, None, :]
@@ -153,7 +188,7 @@ class World:
         """Unlabelled runs that share one schedule over the active regimes (all by default)."""
         from .schedules import make_schedule
 
-        steps = length or self.config.length
+        steps = self.config.length if length is None else length
         alpha = make_schedule(schedule, steps, len(self.mechanisms), active)[None]
         rng = np.random.default_rng([self.seed, seed, 2])
         alpha = np.broadcast_to(alpha, (series, *alpha.shape[1:]))
