@@ -36,10 +36,10 @@ class Batches:
             if size < RESIDENT_SHARE * torch.cuda.mem_get_info(device)[0]:
                 self._resident = _to_device(panel.values, kind, device)
 
-    @property
-    def transitions(self) -> int:
+    def transitions(self, lags: int) -> int:
         """Steps with a history in one batch (padding counted, as it costs the same)."""
-        return self.noise.shape[0] * self.noise.shape[1] * self.noise.shape[2]
+        regimes, series, steps, _ = self.noise.shape
+        return regimes * series * (steps - lags)
 
     def load(self, step: int, noise_seed: int | None = None) -> None:
         """Fill the buffers with the batch of this step."""

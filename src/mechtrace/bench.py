@@ -85,8 +85,7 @@ def bench_train(
         elapsed = time.perf_counter() - began
         used = _peak_memory(device) - before
         where = machine(trainer.device)
-    sampler = trainer.batches.sampler
-    transitions = sampler.regimes * sampler.per_regime * (sampler.length - lags)
+    sampler, transitions = trainer.batches.sampler, trainer.batches.transitions(lags)
     result = {
         "transitions_per_second": steps * transitions / elapsed,
         "steps_per_second": steps / elapsed,
@@ -195,8 +194,7 @@ def _train_from_disk(path: str, steps: int, device: str) -> dict[str, float]:
     prepared = time.perf_counter()
     run.train([], None, 60.0)
     elapsed = time.perf_counter() - prepared
-    sampler = run.trainer.batches.sampler
-    transitions = sampler.regimes * sampler.per_regime * (sampler.length - run.config.model.lags)
+    transitions = run.trainer.batches.transitions(run.config.model.lags)
     return {
         "transitions_per_second": steps * transitions / elapsed,
         "prepare_seconds": prepared - began,

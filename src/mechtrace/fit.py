@@ -188,6 +188,7 @@ class Trainer:
         now = self.counters
         self.held_out.load(0, noise_seed=-1)
         every = max(1, config.steps // config.evaluations)
+        transitions = self.batches.transitions(self.model.config.lags)
         began, first, saved = time.monotonic() - now.seconds, now.step, time.monotonic()
         started = time.monotonic()
         elbo: float | None = now.history[-1]["held_out_elbo"] if now.history else None
@@ -210,7 +211,7 @@ class Trainer:
                     elbo=elbo,
                     best_elbo=now.best_elbo if now.history else None,
                     lr=learning_rate(config, now.step - 1),
-                    transitions_per_second=self.batches.transitions / pace,
+                    transitions_per_second=transitions / pace,
                     seconds=now.seconds,
                     seconds_left=pace * (config.steps - now.step),
                     evaluated=evaluated,
