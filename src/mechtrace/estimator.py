@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,8 @@ from .series import Panel
 if TYPE_CHECKING:
     from .model import SequentialVAE
     from .progress import Listener
+    from .recover.reference import Reference
+    from .recover.trajectory import Trajectory
 
 
 class Trace:
@@ -134,14 +137,18 @@ class Trace:
             try:
                 run.train(listeners, checkpoint, checkpoint_seconds)
             except Interrupted:
-                self._adopt(run.model, run.facts())  # what was learned so far stays usable
+                self._adopt(run.model, run.facts(), None)  # what was learned so far stays usable
                 raise
-        self._adopt(run.model, run.finish())
+        facts = run.finish()
+        self._adopt(run.model, facts, run.measure_reference())
         return self
 
-    def _adopt(self, model: SequentialVAE, facts: dict[str, Any]) -> None:
+    def _adopt(
+        self, model: SequentialVAE, facts: dict[str, Any], reference: Reference | None
+    ) -> None:
         model.eval()
         self.model_ = model
+        self.reference_ = reference
         self.facts_ = facts
         self.regimes_: tuple[str, ...] = tuple(facts["regimes"])
         self.channels_: tuple[str, ...] = tuple(facts["channels"])
@@ -166,13 +173,47 @@ class Trace:
         self._check_channels(panel)
         return latents.encode(self.model_, panel).arrays()
 
+    def recover(
+        self,
+        panel: Panel,
+        *,
+        method: str = "state-space",
+        causal: bool = False,
+        pool: bool = False,
+        simplex: bool = True,
+        level: float = 0.9,
+        active: Sequence[str] | None = None,
+        window: int = 5,
+    ) -> Trajectory | list[Trajectory]:
+        """How much of each mechanism is at work at each step: stage 2.
+
+        A Trajectory for a panel of one series or with `pool` (repeated trials that share one
+        schedule), else one per series. `causal` uses only the past of each step. `active` names
+        the regimes that can occur. `window` is the half width of the paper's moving average
+        (method="algorithm1" only, which looks ahead).
+        """
+        from .stage2 import Request, recover
+
+        self._check_fitted("recover with")
+        self._check_channels(panel)
+        if self.reference_ is None:
+            raise NotFitted(
+                "this model was stored before its training was finished, or by a version without"
+                " stage 2",
+                fix="finish the fit (--resume) or fit it again",
+            )
+        request = Request(method, causal, pool, simplex, level, active, window)
+        found = recover(self.model_, self.reference_, self.regimes_, panel, request)
+        return found[0] if pool or len(panel) == 1 else found
+
     def save(self, path: str | Path) -> None:
         """Store the model in one file; `mechtrace.load` brings it back."""
         from .store import Archive, write_archive
 
         self._check_fitted("save")
         weights = {"weights": dict(self.model_.state_dict())}
-        write_archive(path, Archive("model", self.facts_, weights, card=self.card_))
+        arrays = {} if self.reference_ is None else self.reference_.arrays()
+        write_archive(path, Archive("model", self.facts_, weights, arrays, self.card_))
 
     def _check_fitted(self, action: str) -> None:
         if not hasattr(self, "model_"):
@@ -199,6 +240,7 @@ class Trace:
 def load(path: str | Path) -> Trace:
     """Bring back a stored model (or the best weights so far of a checkpoint)."""
     from .model import SequentialVAE
+    from .recover.reference import Reference
     from .store import read_archive
 
     archive = read_archive(path)
@@ -214,5 +256,5 @@ def load(path: str | Path) -> Trace:
             fix="save the model again",
         ) from error
     trace = Trace(**facts["settings"])
-    trace._adopt(model, facts)
+    trace._adopt(model, facts, Reference.from_arrays(archive.arrays))
     return trace

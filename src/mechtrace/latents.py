@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from .experts import stack_history
 from .model import SequentialVAE
 from .series import Panel
 from .windows import find_runs
@@ -75,3 +76,27 @@ def _blocks(panel: Panel, reach: int) -> Iterator[tuple[np.ndarray, np.ndarray, 
         rows = start[pieces][:, None] + np.minimum(steps, last)
         yield rows, steps <= last, steps >= overlap[pieces][:, None]
         position += len(pieces)
+
+
+@torch.no_grad()
+def predict(model: SequentialVAE, latents: Latents, panel: Panel) -> np.ndarray:
+    """What each expert expects of a row given its history: (rows, K, d), NaN without a history."""
+    lags, d = model.config.lags, model.config.latents
+    mean, kinds = latents.mean, model.regimes
+    out = np.full((len(mean), kinds, d), np.nan)
+    # a row has a history if the `lags` rows before it belong to the same unbroken run
+    runs = find_runs(panel, by_regime=False)
+    position = np.full(len(mean), -1)
+    for_row = np.repeat(np.arange(len(runs)), runs.length)
+    within = np.arange(runs.rows) - np.repeat(np.cumsum(runs.length) - runs.length, runs.length)
+    position[runs.start[for_row] + within] = within
+    ready = np.flatnonzero(position >= lags)
+    kind = model.centre.dtype
+    for first in range(0, len(ready), CHUNK_ROWS):
+        rows = ready[first : first + CHUNK_ROWS]
+        past = np.stack([mean[rows - lag] for lag in range(lags, 0, -1)], axis=1)
+        now = np.zeros((len(rows), 1, d))
+        steps = torch.from_numpy(np.concatenate([past, now], axis=1)).to(model.centre.device, kind)
+        expected = model.experts.conditional_mean(stack_history(steps, lags)[:, 0])
+        out[rows] = expected.cpu().double().numpy().transpose(1, 0, 2)
+    return out

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from . import latents
 from .batches import Batches
 from .config import RunConfig
 from .errors import StoreError
@@ -18,6 +19,7 @@ from .fit import Listener, Trainer, TrainState, resolve_device
 from .health import check_model
 from .memory import keeping_freed_memory
 from .model import SequentialVAE
+from .recover.reference import Reference
 from .series import Panel
 from .store import Archive, read_archive, versions, write_archive
 from .windows import CropSampler, Runs, Standardiser, split_runs, training_runs
@@ -26,6 +28,8 @@ from .windows import CropSampler, Runs, Standardiser, split_runs, training_runs
 EVALUATION_SERIES = 64
 #: Series per step over all regimes; a GPU is idle with fewer.
 DEFAULT_BATCH = {"cpu": 40, "cuda": 320}
+#: Held-out runs of each regime on which the noise for stage 2 is measured.
+REFERENCE_RUNS = 400
 
 
 @dataclass(eq=False)
@@ -80,6 +84,32 @@ class Run:
         """Check the experts and return what is to be stored beside the weights."""
         health = check_model(self.model, self.reference, self.trainer.held_out, self.panel.regimes)
         return self.facts() | {"health": health}
+
+    def measure_reference(self) -> Reference:
+        """Means and noise of the pure regimes, on held-out series where there are any."""
+        runs = self.trainer.held_out.sampler.runs
+        chosen = [
+            np.flatnonzero(runs.regime == code)[:REFERENCE_RUNS]
+            for code in range(len(self.panel.regimes))
+        ]
+        runs = runs.where(np.concatenate(chosen))
+        # each run becomes a series of its own, so that nothing of the training rows comes along
+        rows = np.concatenate(
+            [np.arange(a, a + n) for a, n in zip(runs.start, runs.length, strict=True)]
+        )
+        pieces = replace(
+            self.panel,
+            values=np.take(self.panel.values, rows, axis=0),
+            offsets=np.concatenate([[0], np.cumsum(runs.length)]),
+            names=np.arange(len(runs)).astype(str),
+            time=None,
+            codes=None,
+            regimes=(),
+        )
+        encoded = latents.encode(self.model, pieces)
+        expected = latents.predict(self.model, encoded, pieces)
+        regime = np.repeat(runs.regime, runs.length)
+        return Reference.measure(encoded.mean, encoded.scale, expected, regime)
 
     def facts(self) -> dict[str, Any]:
         """Everything about the run but the weights, ready for JSON."""

@@ -1,0 +1,1 @@
+"""Stage 2: from latents and the experts' predictions to alpha(t). No torch in this room."""

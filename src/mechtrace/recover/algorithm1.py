@@ -1,0 +1,82 @@
+"""The paper's own procedure, to the letter: constant basis, pseudoinverse, projection, window."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import solveh_banded
+
+from ..errors import ConfigError
+from .simplex import project
+
+
+def static_weights(latents: np.ndarray, means: np.ndarray, *, simplex: bool = True) -> np.ndarray:
+    """Weights (..., K) of latents (..., d) by least squares on the regimes' means (K, d).
+
+    The first regime is the baseline; its weight is one minus the others, formed before the
+    projection, since the pseudoinverse gives only K - 1 values.
+    """
+    baseline = means[0]
+    basis = (means[1:] - baseline).T
+    others = (latents - baseline) @ np.linalg.pinv(basis).T
+    weights = np.concatenate([1 - others.sum(-1, keepdims=True), others], axis=-1)
+    return project(weights) if simplex else weights
+
+
+def centred_window(weights: np.ndarray, half_width: int = 5) -> np.ndarray:
+    """Mean over 2w + 1 steps of (..., T, K); the first and last w steps stay as they are.
+
+    The window looks w steps ahead: the answer is not causal. Where a step in the window is
+    missing the step is left alone too.
+    """
+    steps, width = weights.shape[-2], 2 * half_width + 1
+    out = weights.copy()
+    if half_width == 0 or steps < width:
+        return out
+    windows = np.lib.stride_tricks.sliding_window_view(weights, width, axis=-2)
+    mean = windows.mean(axis=-1)
+    middle = out[..., half_width : steps - half_width, :]
+    np.copyto(middle, mean, where=np.isfinite(mean))
+    return out
+
+
+def regularised(
+    weights: np.ndarray, strength: float | str = "gcv", *, simplex: bool = True
+) -> np.ndarray:
+    """Theorem 3's smoother of pointwise weights (T, K), in O(T K): (I + s D'D) a = weights.
+
+    `strength` is a number, "rule" for the T^(1/3) of the theorem, or "gcv" for generalised
+    cross-validation.
+    """
+    steps = len(weights)
+    if strength == "rule":
+        strength = steps ** (1 / 3)
+    elif strength == "gcv":
+        strength = _by_cross_validation(weights)
+    elif isinstance(strength, str) or strength < 0:
+        raise ConfigError(f"strength = {strength!r}", fix='use a number >= 0, "rule" or "gcv"')
+    smooth = _tridiagonal(weights, float(strength))
+    return project(smooth) if simplex else smooth
+
+
+def _tridiagonal(weights: np.ndarray, strength: float) -> np.ndarray:
+    steps = len(weights)
+    if steps == 1 or strength == 0:
+        return weights.copy()
+    band = np.empty((2, steps))
+    band[0] = -strength
+    band[1] = 1 + 2 * strength
+    band[1, [0, -1]] = 1 + strength
+    return solveh_banded(band, weights)
+
+
+def _by_cross_validation(weights: np.ndarray) -> float:
+    """Least T |a - Sa|^2 / (T - tr S)^2 over a grid; the eigenvalues of D'D are known cosines."""
+    steps = len(weights)
+    eigenvalues = 2 - 2 * np.cos(np.pi * np.arange(steps) / steps)
+    grid = 10.0 ** np.arange(-2.0, 5.01, 0.25)
+    scores = []
+    for strength in grid:
+        error = ((weights - _tridiagonal(weights, strength)) ** 2).sum()
+        freedom = (1 / (1 + strength * eigenvalues)).sum()
+        scores.append(error / (steps - freedom) ** 2 if steps > freedom else np.inf)
+    return float(grid[int(np.argmin(scores))])

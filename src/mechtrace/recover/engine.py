@@ -1,0 +1,76 @@
+"""From evidence to weights and intervals, for many series at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import norm
+
+from .constrained import solve
+from .evidence import Evidence, Plane
+from .statespace import Estimate, average_over_drifts
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """Weights of S series of T steps."""
+
+    alpha: np.ndarray  # (S, T, K)
+    lower: np.ndarray
+    upper: np.ndarray
+    drift: np.ndarray  # (S,)
+
+
+def state_space(
+    evidence: Evidence,
+    elapsed: np.ndarray,
+    *,
+    causal: bool = False,
+    simplex: bool = True,
+    level: float = 0.9,
+) -> Answer:
+    """Recover alpha by the random walk on the simplex plane.
+
+    `elapsed` (S, T) counts the usual steps since the row before. The offline answer is the most
+    probable curve on the simplex; the causal one, at each step, the most probable point given
+    what has been seen. Intervals come from the averaged posterior without the simplex, cut to it.
+    """
+    plane = evidence.on_plane()
+    answer = average_over_drifts(plane, elapsed, causal=causal)
+    free = plane.weights(answer.estimate.mean)
+    if not simplex:
+        alpha = free
+    elif causal:
+        alpha = nearest_on_simplex(plane, answer.estimate)
+    else:
+        alpha = solve(plane, answer.drift, elapsed).alpha
+    lower, upper = _interval(plane, answer.estimate, free, level, simplex)
+    return Answer(alpha, np.minimum(lower, alpha), np.maximum(upper, alpha), answer.drift)
+
+
+def nearest_on_simplex(plane: Plane, estimate: Estimate) -> np.ndarray:
+    """The most probable point of the simplex under each step's own Gaussian."""
+    series, steps, m = estimate.mean.shape
+    precision = np.linalg.inv(estimate.covariance.reshape(-1, m, m))
+    mean = estimate.mean.reshape(-1, m)
+    single = Plane(
+        A=precision[:, None],
+        b=(precision @ mean[..., None])[:, None, :, 0],
+        offset=np.zeros((len(mean), 1)),
+        dims=np.zeros((len(mean), 1)),
+        basis=plane.basis,
+    )
+    alpha = solve(single, 1.0, np.ones((len(mean), 1)), start_precision=0.0).alpha
+    return alpha.reshape(series, steps, -1)
+
+
+def _interval(
+    plane: Plane, estimate: Estimate, free: np.ndarray, level: float, simplex: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    variance = np.einsum(
+        "ki,stij,kj->stk", plane.basis, estimate.covariance, plane.basis, optimize=True
+    )
+    half = norm.ppf(0.5 + level / 2) * np.sqrt(np.maximum(variance, 0.0))
+    lower, upper = free - half, free + half
+    return (np.clip(lower, 0, 1), np.clip(upper, 0, 1)) if simplex else (lower, upper)

@@ -1,0 +1,74 @@
+"""Transitions in a curve: when one regime hands over to another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Event:
+    """One handover. Times are the user's own stamps."""
+
+    from_regime: str
+    to_regime: str
+    onset: Any  # the old regime falls below 1 - edge for good
+    midpoint: Any  # the new regime overtakes the old one
+    end: Any  # the new regime rises above 1 - edge, or comes closest to it
+    duration: Any  # end - onset
+
+
+def find_events(
+    time: np.ndarray,
+    alpha: np.ndarray,
+    regimes: tuple[str, ...],
+    *,
+    edge: float = 0.1,
+    minimum: int = 1,
+) -> list[Event]:
+    """Handovers of the leading regime; an empty list means that nothing changed.
+
+    A regime leads from the step where its weight exceeds all others; leads shorter than
+    `minimum` steps are ignored.
+    """
+    known = np.isfinite(alpha).all(axis=1)
+    if not known.any():
+        return []
+    rows = np.flatnonzero(known)
+    stretches = _leads(alpha[rows], minimum)
+    events = []
+    for (old, first, last), (new, start, stop) in pairwise(stretches):
+        falling = np.flatnonzero(alpha[rows[first : last + 1], old] >= 1 - edge)
+        rising = np.flatnonzero(alpha[rows[start : stop + 1], new] >= 1 - edge)
+        onset = first + (
+            falling[-1] if len(falling) else int(_peak(alpha[rows], old, first, last))
+        )
+        end = start + (rising[0] if len(rising) else int(_peak(alpha[rows], new, start, stop)))
+        begin, finish = time[rows[onset]], time[rows[end]]
+        events.append(
+            Event(regimes[old], regimes[new], begin, time[rows[start]], finish, finish - begin)
+        )
+    return events
+
+
+def _leads(alpha: np.ndarray, minimum: int) -> list[tuple[int, int, int]]:
+    """(regime, first row, last row) of each stretch with one leader."""
+    leader = alpha.argmax(axis=1)
+    edges = np.flatnonzero(np.diff(leader)) + 1
+    starts, stops = [0, *edges.tolist()], [*(edges - 1).tolist(), len(leader) - 1]
+    merged: list[tuple[int, int, int]] = []
+    for a, b in zip(starts, stops, strict=True):
+        if b - a + 1 < minimum and len(starts) > 1:
+            continue
+        if merged and merged[-1][0] == leader[a]:
+            merged[-1] = (merged[-1][0], merged[-1][1], b)
+        else:
+            merged.append((int(leader[a]), a, b))
+    return merged
+
+
+def _peak(alpha: np.ndarray, regime: int, first: int, last: int) -> int:
+    return int(alpha[first : last + 1, regime].argmax())

@@ -1,0 +1,33 @@
+"""The simplex and its plane."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def plane_basis(regimes: int) -> np.ndarray:
+    """Orthonormal columns that span the plane sum(w) = 0: (K, K - 1).
+
+    >>> bool(np.allclose(plane_basis(4).sum(axis=0), 0))
+    True
+    """
+    basis = np.zeros((regimes, regimes - 1))
+    for j in range(1, regimes):  # Helmert contrasts
+        basis[:j, j - 1] = 1.0
+        basis[j, j - 1] = -j
+        basis[:, j - 1] /= np.sqrt(j * (j + 1))
+    return basis
+
+
+def project(points: np.ndarray) -> np.ndarray:
+    """The nearest point of the probability simplex, for each row of (..., K).
+
+    >>> project(np.array([0.8, 0.6, -0.4])).round(2).tolist()
+    [0.6, 0.4, 0.0]
+    """
+    ordered = np.sort(points, axis=-1)[..., ::-1]
+    excess = np.cumsum(ordered, axis=-1) - 1.0
+    count = np.arange(1, points.shape[-1] + 1)
+    support = (ordered * count > excess).sum(axis=-1, keepdims=True)
+    shift = np.take_along_axis(excess, support - 1, axis=-1) / support
+    return np.maximum(points - shift, 0.0)

@@ -1,0 +1,152 @@
+"""Filter and smoother for a random walk on the simplex plane, over many series at once.
+
+    beta_{t+1} = beta_t + w_t,  w_t ~ N(0, q I)        evidence (A_t, b_t) about beta_t
+
+Inside, arrays are (m, m, S) and (m, S): see `small`. One pass gives the causal answer and its
+likelihood, a second one, backwards, the answer that uses the whole series.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from . import small
+from .evidence import Plane
+
+#: Prior deviation of beta at the first step: covers the simplex, favours no corner.
+START_SCALE = 0.7
+LOG_2PI = float(np.log(2 * np.pi))
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """Mean and covariance of beta at every step."""
+
+    mean: np.ndarray  # (S, T, m)
+    covariance: np.ndarray  # (S, T, m, m)
+
+
+@dataclass(frozen=True, eq=False)
+class Filtered:
+    """The causal answer, its likelihood, and what the smoother needs."""
+
+    mean: np.ndarray  # (T, m, S)
+    covariance: np.ndarray  # (T, m, m, S)
+    gain: np.ndarray  # (T, m, m, S): inverse of the predicted covariance
+    log_likelihood: np.ndarray  # (T, S): of the evidence up to each step
+
+
+class Filter:
+    """The recursion itself, one step at a time; batch and streaming answers share it."""
+
+    def __init__(self, dimensions: int, series: int, drift: float | np.ndarray) -> None:
+        self.drift = np.broadcast_to(np.asarray(drift, float), (series,))
+        self.eye = np.eye(dimensions)[:, :, None]
+        self.mean = np.zeros((dimensions, series))
+        self.covariance = np.repeat(START_SCALE**2 * self.eye, series, axis=2)
+        self.started = False
+
+    def step(
+        self, A: np.ndarray, b: np.ndarray, elapsed: float | np.ndarray = 1.0
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Predict and update with (m, m, S), (m, S); returns predicted precision and quadratic."""
+        if self.started:
+            self.covariance = self.covariance + self.eye * (self.drift * elapsed)
+        self.started = True
+        precision, log_predicted = small.inverse(self.covariance)
+        covariance, log_posterior = small.inverse(precision + A)
+        surprise = b - small.apply(A, self.mean)
+        correction = small.apply(covariance, surprise)
+        # what the likelihood needs: -2 b'm + m'Am - surprise' P surprise + log |I + P A|
+        quadratic = -((b + surprise) * self.mean).sum(0) - (surprise * correction).sum(0)
+        quadratic += log_posterior + log_predicted
+        self.mean = self.mean + correction
+        self.covariance = covariance
+        return precision, quadratic
+
+
+def run_filter(plane: Plane, drift: float | np.ndarray, elapsed: np.ndarray) -> Filtered:
+    """Forward pass over all series.
+
+    `drift` is q, one number or one per series; `elapsed` (S, T) how many usual steps have passed
+    since the row before, so that alpha may move further over a gap.
+    """
+    series, steps, m = plane.b.shape
+    A, b = plane.A.transpose(1, 2, 3, 0), plane.b.transpose(1, 2, 0)
+    state = Filter(m, series, drift)
+    mean, covariance = np.empty((steps, m, series)), np.empty((steps, m, m, series))
+    gain = np.empty((steps, m, m, series))
+    quadratic = np.empty((steps, series))
+    for t in range(steps):
+        gain[t], quadratic[t] = state.step(A[t], b[t], elapsed[:, t])
+        mean[t], covariance[t] = state.mean, state.covariance
+    constant = plane.offset.T + LOG_2PI * plane.dims.T
+    return Filtered(mean, covariance, gain, -0.5 * np.cumsum(quadratic + constant, axis=0))
+
+
+def smooth(filtered: Filtered) -> Filtered:
+    """Backward pass (Rauch, Tung, Striebel): every step given the whole series."""
+    mean, covariance = filtered.mean.copy(), filtered.covariance.copy()
+    for t in range(len(mean) - 2, -1, -1):
+        gain = small.product(filtered.covariance[t], filtered.gain[t + 1])
+        mean[t] += small.apply(gain, mean[t + 1] - filtered.mean[t])
+        # P_t|T = P - G P' + G P_{t+1|T} G' with G P' = P: written so that it stays symmetric
+        change = small.product(gain, covariance[t + 1])
+        back = small.product(change, gain.swapaxes(0, 1))
+        covariance[t] = covariance[t] - small.product(gain, filtered.covariance[t]) + back
+    return Filtered(mean, covariance, filtered.gain, filtered.log_likelihood)
+
+
+#: Drifts that are weighed: from almost constant to jumps of half the simplex per step.
+DRIFTS = 10.0 ** np.arange(-5.0, -0.4, 0.75)
+#: What is believed of log10(drift) beforehand, mean and deviation: a change takes some tens of
+#: steps. A short series says little about its own drift; a long one overrules this.
+DRIFT_PRIOR = (-2.0, 0.75)
+#: A drift with less than this share of the probability is left out.
+NEGLIGIBLE = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Averaged:
+    """The answer averaged over how fast alpha may move."""
+
+    estimate: Estimate
+    drift: np.ndarray  # (S,): typical drift, by the probability of each given the whole series
+
+
+def average_over_drifts(plane: Plane, elapsed: np.ndarray, *, causal: bool) -> Averaged:
+    """Weigh every drift by the likelihood of the evidence, and average the answers.
+
+    Choosing the single best drift would understate the uncertainty, most of all for a short
+    series. The causal answer at a step weighs by the likelihood up to that step, so it needs no
+    drift from the future either.
+    """
+    runs = [run_filter(plane, q, elapsed) for q in DRIFTS]
+    scores = np.stack([run.log_likelihood for run in runs])  # (Q, T, S)
+    belief = (np.log10(DRIFTS) - DRIFT_PRIOR[0]) / DRIFT_PRIOR[1]
+    scores -= 0.5 * (belief**2)[:, None, None]
+    whole = _shares(scores[:, -1])
+    share = _shares(scores) if causal else whole[:, None]  # (Q, T or 1, S)
+    first: np.ndarray | float = 0.0
+    second: np.ndarray | float = 0.0
+    for run, w in zip(runs, share, strict=True):
+        if w.max() < NEGLIGIBLE:
+            continue
+        answer = run if causal else smooth(run)
+        first = first + w[:, None] * answer.mean
+        outer = answer.mean[:, :, None] * answer.mean[:, None]
+        second = second + w[:, None, None] * (answer.covariance + outer)
+    first, second = np.asarray(first), np.asarray(second)
+    spread = second - first[:, :, None] * first[:, None]
+    estimate = Estimate(first.transpose(2, 0, 1), spread.transpose(3, 0, 1, 2))
+    return Averaged(estimate, np.exp(np.log(DRIFTS) @ whole))
+
+
+def _shares(scores: np.ndarray) -> np.ndarray:
+    """Probabilities over the first axis, negligible ones dropped."""
+    share = np.exp(scores - scores.max(axis=0))
+    share /= share.sum(axis=0)
+    share[share < NEGLIGIBLE] = 0.0
+    return share / share.sum(axis=0)

@@ -1,0 +1,60 @@
+"""Trajectory: alpha(t) with its intervals, in the user's own time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .events import Event, find_events
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """How much of each mechanism is at work at each step of one recording (or of a pool)."""
+
+    name: str
+    time: np.ndarray  # (T,)
+    regimes: tuple[str, ...]
+    alpha: np.ndarray = field(repr=False)  # (T, K); NaN in the warm-up
+    lower: np.ndarray = field(repr=False)  # (T, K)
+    upper: np.ndarray = field(repr=False)  # (T, K)
+    residual: np.ndarray = field(repr=False)  # (T,): 1 is what pure regimes show
+    flag: np.ndarray = field(repr=False)  # (T,) of str: "", "warm-up", "missing", "unexplained"
+    method: str = "state-space"
+    causal: bool = False
+    level: float = 0.9
+    drift: float = float("nan")
+    trials: int = 1
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    def to_frame(self) -> pd.DataFrame:
+        """time, one column per regime, <regime>_lower and _upper, residual, flag."""
+        import pandas as pd
+
+        columns: dict[str, Any] = {"time": self.time}
+        columns |= {name: self.alpha[:, k] for k, name in enumerate(self.regimes)}
+        for k, name in enumerate(self.regimes):
+            columns[f"{name}_lower"] = self.lower[:, k]
+            columns[f"{name}_upper"] = self.upper[:, k]
+        return pd.DataFrame(columns | {"residual": self.residual, "flag": self.flag})
+
+    def events(self, *, edge: float = 0.1, minimum: int = 1) -> list[Event]:
+        """Every handover from one regime to the next; an empty list means no change."""
+        return find_events(self.time, self.alpha, self.regimes, edge=edge, minimum=minimum)
+
+    def __str__(self) -> str:
+        events = self.events(minimum=2)
+        if not events:
+            known = np.isfinite(self.alpha).all(axis=1)
+            leader = self.regimes[int(self.alpha[known].mean(axis=0).argmax())]
+            return f"{self.name}: no change, {leader} throughout"
+        text = [f"{events[0].from_regime} until {events[0].onset}"]
+        text += [f"{e.to_regime} from {e.end} (halfway at {e.midpoint})" for e in events]
+        return f"{self.name}: " + ", ".join(text)

@@ -1,0 +1,272 @@
+"""Stage 2 on a Panel: latents, predictions, evidence, answer, Trajectory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import chi2, norm
+
+from . import latents
+from .errors import ConfigError, DataError
+from .model import SequentialVAE
+from .recover import algorithm1
+from .recover.engine import Answer, state_space
+from .recover.evidence import Evidence
+from .recover.reference import Reference
+from .recover.trajectory import Trajectory
+from .series import Panel
+
+METHODS = ("state-space", "algorithm1")
+#: Rows of padded series that are worked on at once.
+GROUP_ROWS = 200_000
+#: A step whose residual is rarer than this in pure regimes is not explained by any of them.
+UNEXPLAINED = 1e-3
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked of `Trace.recover`."""
+
+    method: str = "state-space"
+    causal: bool = False
+    pool: bool = False
+    simplex: bool = True
+    level: float = 0.9
+    active: Sequence[str] | None = None
+    window: int = 5
+
+    def check(self, regimes: tuple[str, ...]) -> list[int]:
+        """Refuse what cannot be done; returns the numbers of the active regimes."""
+        if self.method not in METHODS:
+            raise ConfigError(f"method = {self.method!r}", fix=f"use one of {', '.join(METHODS)}")
+        if not 0 < self.level < 1:
+            raise ConfigError(f"level = {self.level}", fix="use a share between 0 and 1")
+        if self.window < 0:
+            raise ConfigError(f"window = {self.window}", fix="use 0 or more steps")
+        if self.causal and self.method == "algorithm1" and self.window > 0:
+            raise ConfigError(
+                "the paper's centred window looks ahead, so it has no causal answer",
+                fix="use method='state-space', or window=0",
+            )
+        if self.active is None:
+            return list(range(len(regimes)))
+        unknown = [name for name in self.active if name not in regimes]
+        if unknown or len(set(self.active)) < 2:
+            raise ConfigError(
+                f"active = {list(self.active)}",
+                fix=f"name at least two of {', '.join(regimes)}",
+            )
+        return [k for k, name in enumerate(regimes) if name in self.active]
+
+
+def recover(
+    model: SequentialVAE,
+    reference: Reference,
+    regimes: tuple[str, ...],
+    panel: Panel,
+    request: Request,
+) -> list[Trajectory]:
+    """One Trajectory per series, or one for all if they are pooled."""
+    active = request.check(regimes)
+    encoded = latents.encode(model, panel)
+    expected = latents.predict(model, encoded, panel)
+    found: list[Trajectory] = []
+    pooled: list[Stack] = []
+    for chosen in _groups(panel.lengths, request.pool):
+        stack = Stack.of(panel, encoded.mean, expected, chosen, reference.precision)
+        if request.pool:
+            pooled.append(stack)
+        else:
+            found += _answer(stack, reference, regimes, active, request)
+    if not request.pool:
+        return sorted(found, key=lambda path: _order(panel, path.name))
+    return _answer(_pooled(pooled), reference, regimes, active, request)
+
+
+@dataclass(frozen=True, eq=False)
+class Stack:
+    """Some series side by side, padded at the end."""
+
+    names: list[str]
+    times: list[np.ndarray]
+    elapsed: np.ndarray  # (S, T)
+    latents: np.ndarray  # (S, T, d)
+    evidence: Evidence
+    log_det: float
+    trials: int = 1
+
+    @classmethod
+    def of(
+        cls,
+        panel: Panel,
+        mean: np.ndarray,
+        expected: np.ndarray,
+        chosen: np.ndarray,
+        precision: np.ndarray,
+    ) -> Stack:
+        """Gather the rows of the chosen series."""
+        length = panel.lengths[chosen]
+        step = np.arange(length.max())
+        real = step < length[:, None]
+        rows = np.where(real, panel.offsets[chosen][:, None] + step, 0)
+        z = np.where(real[..., None], mean[rows], np.nan)
+        m = np.where(real[..., None, None], expected[rows], np.nan)
+        times = [panel.time_of(int(i)) for i in chosen]
+        return cls(
+            names=[str(panel.names[i]) for i in chosen],
+            times=times,
+            elapsed=_elapsed(times, real.shape),
+            latents=z,
+            evidence=Evidence.of_block(m, z, precision),
+            log_det=-float(np.linalg.slogdet(precision)[1]),
+        )
+
+
+def _pooled(stacks: list[Stack]) -> Stack:
+    """Trials of one schedule: information adds up, latents are averaged."""
+    stack = stacks[0]
+    lengths = {len(time) for time in stack.times}
+    if len(lengths) > 1:
+        raise DataError(
+            f"series of {min(lengths)} to {max(lengths)} rows cannot be pooled",
+            fix="pool only trials of equal length, aligned in time",
+        )
+    return Stack(
+        names=["pooled"],
+        times=stack.times[:1],
+        elapsed=stack.elapsed[:1],
+        latents=_mean_of_known(stack.latents),
+        evidence=stack.evidence.pooled(),
+        log_det=stack.log_det,
+        trials=len(stack.names),
+    )
+
+
+def _answer(
+    stack: Stack,
+    reference: Reference,
+    regimes: tuple[str, ...],
+    active: list[int],
+    request: Request,
+) -> list[Trajectory]:
+    evidence = stack.evidence.of(active)
+    if request.method == "state-space":
+        answer = state_space(
+            evidence,
+            stack.elapsed,
+            causal=request.causal,
+            simplex=request.simplex,
+            level=request.level,
+        )
+    else:
+        answer = _by_algorithm1(stack, reference, active, request)
+    residual = _residual(stack, evidence, answer.alpha)
+    flags = _flags(evidence, residual, stack.trials)
+    paths = []
+    for s, (name, time) in enumerate(zip(stack.names, stack.times, strict=True)):
+        steps = len(time)
+
+        def whole(part: np.ndarray, s: int = s, steps: int = steps) -> np.ndarray:
+            out = np.zeros((steps, len(regimes)))
+            out[:, active] = part[s, :steps]
+            return out
+
+        paths.append(
+            Trajectory(
+                name=name,
+                time=time,
+                regimes=regimes,
+                alpha=whole(answer.alpha),
+                lower=whole(answer.lower),
+                upper=whole(answer.upper),
+                residual=residual[s, :steps],
+                flag=flags[s, :steps],
+                method=request.method,
+                causal=request.causal,
+                level=request.level,
+                drift=float(answer.drift[s]),
+                trials=stack.trials,
+            )
+        )
+    return paths
+
+
+def _by_algorithm1(
+    stack: Stack, reference: Reference, active: list[int], request: Request
+) -> Answer:
+    means = reference.means[active]
+    free = algorithm1.static_weights(stack.latents, means, simplex=request.simplex)
+    known = (stack.evidence.dims > 0)[..., None]
+    alpha = algorithm1.centred_window(np.where(known, free, np.nan), request.window)
+    # pointwise noise of the estimator, less by the window's averaging where it was applied
+    inverse = np.linalg.pinv((means[1:] - means[0]).T)
+    others = inverse @ reference.spread @ inverse.T
+    variance = np.append(others.sum(), np.diagonal(others)) / stack.trials
+    half = norm.ppf(0.5 + request.level / 2) * np.sqrt(variance / (2 * request.window + 1))
+    lower, upper = alpha - half, alpha + half
+    if request.simplex:
+        lower, upper = np.clip(lower, 0, 1), np.clip(upper, 0, 1)
+    return Answer(alpha, lower, upper, np.full(len(alpha), np.nan))
+
+
+def _residual(stack: Stack, evidence: Evidence, alpha: np.ndarray) -> np.ndarray:
+    """Root mean square of the whitened prediction error: about 1 if the mixture explains it."""
+    quadratic = evidence.offset - stack.log_det * (evidence.dims > 0) * stack.trials
+    filled = np.nan_to_num(alpha)
+    quadratic = quadratic - 2 * (evidence.h * filled).sum(-1)
+    quadratic += np.einsum("stk,stkj,stj->st", filled, evidence.G, filled, optimize=True)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.sqrt(
+            np.maximum(quadratic, 0.0) / np.where(evidence.dims > 0, evidence.dims, np.nan)
+        )
+
+
+def _flags(evidence: Evidence, residual: np.ndarray, trials: int) -> np.ndarray:
+    known = evidence.dims > 0
+    flags = np.full(known.shape, "", dtype="<U11")
+    limit = np.sqrt(
+        chi2.isf(UNEXPLAINED, np.maximum(evidence.dims, 1)) / np.maximum(evidence.dims, 1)
+    )
+    flags[known & (residual > limit)] = "unexplained"
+    flags[~known] = "missing"
+    before = np.cumsum(known, axis=1) == 0
+    flags[before] = "warm-up"
+    return flags
+
+
+def _elapsed(times: list[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
+    """Usual steps since the row before, at least a hundredth; 1 on padding and at the start."""
+    out = np.ones(shape)
+    for s, time in enumerate(times):
+        if len(time) > 1:
+            step = np.diff(time).astype(float)
+            out[s, 1 : len(time)] = np.maximum(step / np.median(step), 0.01)
+    return out
+
+
+def _groups(lengths: np.ndarray, together: bool) -> Iterator[np.ndarray]:
+    """Series of similar length, so that little is padded."""
+    if together:
+        yield np.arange(len(lengths))
+        return
+    order = np.argsort(lengths, kind="stable")
+    start = 0
+    while start < len(order):
+        stop = start + 1
+        while stop < len(order) and (stop + 1 - start) * lengths[order[stop]] <= GROUP_ROWS:
+            stop += 1
+        yield order[start:stop]
+        start = stop
+
+
+def _order(panel: Panel, name: str) -> int:
+    return panel._position(name)
+
+
+def _mean_of_known(values: np.ndarray) -> np.ndarray:
+    known = np.isfinite(values)
+    total = np.where(known, values, 0.0).sum(axis=0, keepdims=True)
+    with np.errstate(invalid="ignore"):
+        return total / known.sum(axis=0, keepdims=True)
