@@ -48,9 +48,9 @@ def table(tmp_path_factory):
 def test_help_names_every_command_with_an_example(run):
     code, out, _ = run("--help")
     assert code == 0
-    for command in ("demo", "simulate", "fit", "info", "bench"):
+    for command in ("demo", "simulate", "fit", "recover", "info", "bench"):
         assert command in out
-    for command in (["demo"], ["simulate"], ["fit"], ["info"], ["bench", "train"],
+    for command in (["demo"], ["simulate"], ["fit"], ["recover"], ["info"], ["bench", "train"],
                     ["bench", "scale"], ["bench", "latents"]):  # fmt: skip
         code, out, _ = run(*command, "--help")
         assert code == 0
@@ -147,10 +147,52 @@ def test_demo(run, tmp_path):
     code, _, _ = run("demo", "--out", tmp_path / "demo", "--steps", "150", "--quiet")
     assert code == 0
     summary = json.loads((tmp_path / "demo" / "summary.json").read_text())
-    assert {"r2", "mcc", "fit_seconds", "seconds"} <= summary.keys()
+    assert {
+        "weight_corr", "weight_corr_single", "oracle_weight_corr", "oracle_weight_corr_single",
+        "mcc", "fit_seconds", "seconds",
+    } <= summary.keys()  # fmt: skip
+    assert summary["oracle_weight_corr"] > 0.97
+    curve = pd.read_csv(tmp_path / "demo" / "trajectory.csv")
+    assert list(curve.columns[:3]) == ["time", "R0", "R1"]
+    assert {"R0_lower", "R0_upper", "residual", "flag"} <= set(curve.columns)
+    assert np.allclose(curve[["R0", "R1", "R2", "R3", "R4"]].sum(axis=1), 1)
+    page = (tmp_path / "demo" / "report.html").read_text()
+    assert "data:image/png;base64," in page
+    assert "http" not in page.replace("http-equiv", "")
     truth = pd.read_csv(tmp_path / "demo" / "truth.csv")
     assert np.allclose(truth.drop(columns="time").sum(axis=1), 1)
     assert mt.load(tmp_path / "demo" / "model.mechtrace").regimes_[0] == "R0"
+
+
+@pytest.fixture(scope="module")
+def fitted(table, tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "gait.mechtrace"
+    frame = pd.read_csv(table)
+    panel = mt.Panel.from_frame(frame, time="time", series="run", regime="mode")
+    settings = {"latents": 4, "hidden": 16, "steps": 240, "batch": 12, "lr": 0.01}
+    mt.Trace(**settings).fit(panel, progress=False).save(path)
+    return path
+
+
+def test_recover_writes_table_report_and_events(run, table, fitted, tmp_path):
+    new = tmp_path / "new.csv"
+    frame = pd.read_csv(table)
+    frame[frame.run < 3].drop(columns="mode").assign(comment="x").to_csv(new, index=False)
+    out, page, facts = tmp_path / "alpha.csv", tmp_path / "alpha.html", tmp_path / "a.json"
+    code, said, err = run(
+        "recover", fitted, new, "--out", out, "--report", page, "--json", facts, "--level", "0.8"
+    )
+    assert code == 0, err
+    assert "time = time (guessed), series = run (guessed)" in said
+    result = pd.read_csv(out)
+    assert list(result.columns[:5]) == ["series", "time", "R0", "R1", "R2"]
+    assert len(result) == 60
+    assert np.allclose(result[["R0", "R1", "R2"]].sum(axis=1), 1)
+    assert "<h1>mechtrace report</h1>" in page.read_text()
+    assert set(json.loads(facts.read_text())["events"]) == {"0", "1", "2"}
+    code, _, err = run("recover", fitted, new, "--out", out, "--pool", "--causal", "--quiet")
+    assert code == 0, err
+    assert len(pd.read_csv(out)) == 20
 
 
 def csv(folder, text, name="bad.csv"):

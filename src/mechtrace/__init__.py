@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from . import worlds
     from .errors import MechtraceError
     from .estimator import Trace, load
+    from .recover.trajectory import Trajectory
+    from .reports import report
     from .series import Panel, Series
 
-__all__ = ["MechtraceError", "Panel", "Series", "Trace", "load", "worlds"]
+__all__ = ["MechtraceError", "Panel", "Series", "Trace", "Trajectory", "load", "report", "worlds"]
 
 # Where each public name lives; importing mechtrace itself stays cheap.
 _HOMES = {
@@ -27,7 +29,9 @@ _HOMES = {
     "Panel": "series",
     "Series": "series",
     "Trace": "estimator",
+    "Trajectory": "recover.trajectory",
     "load": "estimator",
+    "report": "reports",
 }
 
 

@@ -192,6 +192,66 @@ def fit(
 
 
 @app.command()
+def recover(
+    model: Annotated[Path, typer.Argument(help="A trained model.")],
+    data: Annotated[Path, typer.Argument(help="New recordings: .csv, .parquet or .npz.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Table to write: .csv or .parquet.")],
+    time: Annotated[str | None, typer.Option(help="Column with the time.")] = None,
+    series: Annotated[str | None, typer.Option(help="Column that names the recording.")] = None,
+    missing: Annotated[
+        str | None, typer.Option(help="Missing cells: error, gap or interpolate.")
+    ] = None,
+    method: Annotated[str, typer.Option(help="state-space or algorithm1.")] = "state-space",
+    causal: Annotated[bool, typer.Option("--causal", help="Use only the past.")] = False,
+    pool: Annotated[bool, typer.Option("--pool", help="Trials of one schedule.")] = False,
+    active: Annotated[str, typer.Option(help="Regimes that can occur, as walk,run.")] = "",
+    level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.9,
+    report: Annotated[Path | None, typer.Option(help="Also write an HTML report.")] = None,
+    json_file: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """How much of each mechanism is at work at each step of new recordings.
+
+    Example: mechtrace recover gait.mechtrace new.csv --out alpha.csv --report alpha.html
+    """
+    from dataclasses import asdict
+
+    from .columns import read_panel
+    from .estimator import load
+
+    say = _sayer(quiet)
+    for target in (out, report):
+        if target is not None:
+            _check_target(target)
+    if out.suffix.lower() not in (".csv", ".parquet"):
+        raise DataError(
+            "the file type cannot be written", where=str(out), fix="use .csv, .parquet"
+        )
+    trace = load(model)
+    panel, how = read_panel(
+        data, missing=missing, channels=trace.channels_, time=time, series=series, regime=None
+    )
+    say(how)
+    found = trace.recover(
+        panel, method=method, causal=causal, pool=pool, level=level,
+        active=active.split(",") if active else None,
+    )  # fmt: skip
+    paths = found if isinstance(found, list) else [found]
+    _write_table(paths, out)
+    for path in paths[:10]:
+        say(str(path))
+    if len(paths) > 10:
+        say(f"... and {len(paths) - 10} more recordings")
+    if report is not None:
+        from .reports import report as write_report
+
+        write_report(trace, paths, report)
+        say(f"{report}")
+    events = {path.name: [asdict(event) for event in path.events(minimum=2)] for path in paths}
+    _write_json(json_file, {"file": str(out), "events": events})
+
+
+@app.command()
 def info(
     file: Annotated[Path, typer.Argument(help="A stored model or a checkpoint.")],
     json_file: Json = None,
@@ -302,7 +362,14 @@ def _write_json(path: Path | None, result: dict[str, Any]) -> None:
     from .atomic import atomic_path
 
     with atomic_path(path) as temporary:
-        temporary.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        text = json.dumps(result, indent=1, default=_plain)
+        temporary.write_text(text + "\n", encoding="utf-8")
+
+
+def _plain(value: Any) -> Any:
+    """numpy numbers and times for JSON."""
+    item = value.item() if hasattr(value, "item") else value
+    return item if isinstance(item, (int, float)) else str(value)
 
 
 def _write_panel(panel: Any, path: Path) -> None:
@@ -314,6 +381,21 @@ def _write_panel(panel: Any, path: Path) -> None:
             fix="use .csv, .parquet or .npz",
         )
     getattr(panel, writers[path.suffix.lower()])(path)
+
+
+def _write_table(paths: list[Any], out: Path) -> None:
+    import pandas as pd
+
+    from .atomic import atomic_path
+
+    frames = [path.to_frame().assign(series=path.name) for path in paths]
+    frame = pd.concat(frames, ignore_index=True)
+    frame.insert(0, "series", frame.pop("series"))
+    with atomic_path(out) as temporary:
+        if out.suffix.lower() == ".csv":
+            frame.to_csv(temporary, index=False)
+        else:
+            frame.to_parquet(temporary)
 
 
 def _check_target(path: Path) -> None:

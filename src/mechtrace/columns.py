@@ -32,13 +32,23 @@ def guess_columns(names: Sequence[str], given: dict[str, str | None]) -> dict[st
     return roles
 
 
-def read_panel(path: Path, missing: str | None = None, **given: str | None) -> tuple[Panel, str]:
-    """A Panel from a file, and a line that says how its columns were read."""
+def read_panel(
+    path: Path,
+    missing: str | None = None,
+    channels: Sequence[str] | None = None,
+    **given: str | None,
+) -> tuple[Panel, str]:
+    """A Panel from a file, and a line that says how its columns were read.
+
+    With `channels` only these columns are read, and a regime column is not looked for.
+    """
     if path.suffix.lower() == ".npz":
         panel = Panel.read(path, missing=missing, **given)  # type: ignore[arg-type]
         return panel, f"{path.name}: {panel!r}"
     roles = guess_columns(_column_names(path), given)
-    panel = Panel.read(path, missing=missing, **roles)  # type: ignore[arg-type]
+    if channels is not None:
+        roles["regime"] = None
+    panel = Panel.read(path, missing=missing, channels=channels, **roles)  # type: ignore[arg-type]
     said = ", ".join(
         f"{role} = {name}{'' if given.get(role) else ' (guessed)'}" if name else f"no {role}"
         for role, name in roles.items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from .progress import Listener
     from .recover.reference import Reference
     from .recover.trajectory import Trajectory
+    from .stream import Stream
 
 
 class Trace:
@@ -148,6 +150,7 @@ class Trace:
     ) -> None:
         model.eval()
         self.model_ = model
+        self.__dict__.pop("_double", None)
         self.reference_ = reference
         self.facts_ = facts
         self.regimes_: tuple[str, ...] = tuple(facts["regimes"])
@@ -203,8 +206,27 @@ class Trace:
                 fix="finish the fit (--resume) or fit it again",
             )
         request = Request(method, causal, pool, simplex, level, active, window)
-        found = recover(self.model_, self.reference_, self.regimes_, panel, request)
+        model = self._in_float64() if causal else self.model_
+        step = self.facts_.get("step")
+        found = recover(model, self.reference_, self.regimes_, panel, request, step)
         return found[0] if pool or len(panel) == 1 else found
+
+    def stream(self, *, level: float = 0.9) -> Stream:
+        """Recover row by row in constant memory; equals recover(..., causal=True)."""
+        from .stream import Stream
+
+        self._check_fitted("stream with")
+        if self.reference_ is None:
+            raise NotFitted("this model has no stage 2", fix="fit it again")
+        return Stream(
+            self._in_float64(), self.reference_, self.regimes_, self.facts_.get("step"), level
+        )
+
+    def _in_float64(self) -> SequentialVAE:
+        """A copy in double precision: one row alone then gives what a batch of rows gives."""
+        if not hasattr(self, "_double"):
+            self._double = copy.deepcopy(self.model_).double()
+        return self._double
 
     def save(self, path: str | Path) -> None:
         """Store the model in one file; `mechtrace.load` brings it back."""

@@ -34,13 +34,13 @@ class Latents:
 @torch.no_grad()
 def encode(model: SequentialVAE, panel: Panel) -> Latents:
     """Encode every observed row; the encoder's context never crosses a gap."""
-    device = model.centre.device
+    device, kind = model.centre.device, model.centre.dtype
     d = model.config.latents
     mean = np.full((panel.rows, d), np.nan)
     scale = np.full((panel.rows, d), np.nan)
     for rows, valid, fresh in _blocks(panel, model.encoder.reach):  # type: ignore[arg-type]
         block = np.ascontiguousarray(np.take(panel.values, rows.ravel(), axis=0))
-        x = torch.from_numpy(block).to(device)
+        x = torch.from_numpy(block).to(device, kind)
         m, log_scale = model.encode(x.reshape(*rows.shape, *panel.shape))
         keep = valid & fresh
         mean[rows[keep]] = m.cpu().double().numpy()[keep]

@@ -42,3 +42,30 @@ def _standardised(values: np.ndarray) -> np.ndarray:
     centred = values - values.mean(axis=0)
     deviation = centred.std(axis=0)
     return centred / np.where(deviation > 0, deviation, 1.0)
+
+
+def weight_correlation(truth: np.ndarray, found: np.ndarray, rank: bool = False) -> float:
+    """Mean over the regimes that vary in the truth of the correlation between (T, K) curves.
+
+    Pearson, or Spearman with `rank`. Rows with NaN are left out; a constant answer counts as 0.
+    """
+    known = np.isfinite(found).all(axis=1)
+    y, x = truth[known], found[known]
+    varies = np.ptp(y, axis=0) > 1e-12
+    if not varies.any():
+        return float("nan")
+    if rank:
+        y, x = rankdata(y, axis=0), rankdata(x, axis=0)
+    return float((_standardised(y) * _standardised(x)).mean(axis=0)[varies].mean())
+
+
+def weight_error(truth: np.ndarray, found: np.ndarray) -> float:
+    """Mean absolute error of the weights, rows with NaN left out."""
+    known = np.isfinite(found).all(axis=1)
+    return float(np.abs(truth[known] - found[known]).mean())
+
+
+def invalid_fraction(found: np.ndarray, tolerance: float = 1e-9) -> float:
+    """Share of weights outside [0, 1]."""
+    known = found[np.isfinite(found).all(axis=1)]
+    return float(((known < -tolerance) | (known > 1 + tolerance)).mean())

@@ -168,12 +168,23 @@ class Panel:
     @cached_property
     def max_step(self) -> float:
         """The largest step in time (seconds for dates) that still continues a series."""
-        if self.gap is not None:
-            return float(self.gap)
+        return 1.5 * self.usual_step if self.gap is None else float(self.gap)
+
+    @cached_property
+    def usual_step(self) -> float:
+        """Median step in time inside the series (seconds for dates); infinite for single rows."""
         if self.time is None:
-            return 1.5
+            return 1.0
         steps = _steps(self.time)[~self._starts()[1:]]
-        return 1.5 * float(np.median(steps)) if len(steps) else float("inf")
+        return float(np.median(steps)) if len(steps) else float("inf")
+
+    def steps(self) -> np.ndarray:
+        """Time since the row before (seconds for dates), 0 at the start of each series."""
+        out = np.ones(self.rows)
+        if self.time is not None:
+            out[1:] = _steps(self.time)
+        out[self._starts()] = 0.0
+        return out
 
     def breaks(self) -> np.ndarray:
         """Rows that do not continue the row before: a new series, or a step above max_step."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.stats import chi2, norm
@@ -67,9 +67,15 @@ def recover(
     regimes: tuple[str, ...],
     panel: Panel,
     request: Request,
+    step: float | None = None,
 ) -> list[Trajectory]:
-    """One Trajectory per series, or one for all if they are pooled."""
+    """One Trajectory per series, or one for all if they are pooled.
+
+    `step` is the usual time between rows in training. Gaps are judged by it, not by the new
+    recording, of which a causal answer cannot know the rest.
+    """
     active = request.check(regimes)
+    panel = _in_training_steps(panel, step)
     encoded = latents.encode(model, panel)
     expected = latents.predict(model, encoded, panel)
     found: list[Trajectory] = []
@@ -114,10 +120,12 @@ class Stack:
         z = np.where(real[..., None], mean[rows], np.nan)
         m = np.where(real[..., None, None], expected[rows], np.nan)
         times = [panel.time_of(int(i)) for i in chosen]
+        usual = panel.max_step / 1.5
+        elapsed = np.maximum(panel.steps() / usual, 0.01)
         return cls(
             names=[str(panel.names[i]) for i in chosen],
             times=times,
-            elapsed=_elapsed(times, real.shape),
+            elapsed=np.where(real, elapsed[rows], 1.0),
             latents=z,
             evidence=Evidence.of_block(m, z, precision),
             log_det=-float(np.linalg.slogdet(precision)[1]),
@@ -236,14 +244,18 @@ def _flags(evidence: Evidence, residual: np.ndarray, trials: int) -> np.ndarray:
     return flags
 
 
-def _elapsed(times: list[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
-    """Usual steps since the row before, at least a hundredth; 1 on padding and at the start."""
-    out = np.ones(shape)
-    for s, time in enumerate(times):
-        if len(time) > 1:
-            step = np.diff(time).astype(float)
-            out[s, 1 : len(time)] = np.maximum(step / np.median(step), 0.01)
-    return out
+def _in_training_steps(panel: Panel, step: float | None) -> Panel:
+    """The panel with gaps judged by the step of the training data; other steps are refused."""
+    if step is None or panel.gap is not None:
+        return panel
+    found = panel.usual_step
+    if np.isfinite(found) and not 0.8 < found / step < 1.25:
+        raise DataError(
+            f"rows are {found:g} apart in time, in training they were {step:g} apart",
+            where=panel.source,
+            fix="use the same units of time, or resample to the same rate",
+        )
+    return replace(panel, gap=1.5 * step)
 
 
 def _groups(lengths: np.ndarray, together: bool) -> Iterator[np.ndarray]:

@@ -203,6 +203,7 @@ def _facts_of_data(panel: Panel, train: Runs, held: Runs) -> dict[str, Any]:
         "shape": list(panel.shape),
         "source": panel.source,
         "fingerprint": panel.fingerprint(),
+        "step": panel.usual_step if math.isfinite(panel.usual_step) else None,
         "training_rows": train.rows,
         "training_series": per_regime(train),
         "held_out_series": per_regime(held),

@@ -38,14 +38,13 @@ def state_space(
     """
     plane = evidence.on_plane()
     answer = average_over_drifts(plane, elapsed, causal=causal)
-    free = plane.weights(answer.estimate.mean)
     if not simplex:
-        alpha = free
+        alpha = plane.weights(answer.estimate.mean)
     elif causal:
         alpha = nearest_on_simplex(plane, answer.estimate)
     else:
         alpha = solve(plane, answer.drift, elapsed).alpha
-    lower, upper = _interval(plane, answer.estimate, free, level, simplex)
+    lower, upper = interval(plane, answer.estimate, level, simplex=simplex)
     return Answer(alpha, np.minimum(lower, alpha), np.maximum(upper, alpha), answer.drift)
 
 
@@ -65,9 +64,11 @@ def nearest_on_simplex(plane: Plane, estimate: Estimate) -> np.ndarray:
     return alpha.reshape(series, steps, -1)
 
 
-def _interval(
-    plane: Plane, estimate: Estimate, free: np.ndarray, level: float, simplex: bool
+def interval(
+    plane: Plane, estimate: Estimate, level: float, *, simplex: bool
 ) -> tuple[np.ndarray, np.ndarray]:
+    """Central intervals of each weight, cut to [0, 1] on the simplex."""
+    free = plane.weights(estimate.mean)
     variance = np.einsum(
         "ki,stij,kj->stk", plane.basis, estimate.covariance, plane.basis, optimize=True
     )

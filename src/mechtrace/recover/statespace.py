@@ -125,28 +125,42 @@ def average_over_drifts(plane: Plane, elapsed: np.ndarray, *, causal: bool) -> A
     """
     runs = [run_filter(plane, q, elapsed) for q in DRIFTS]
     scores = np.stack([run.log_likelihood for run in runs])  # (Q, T, S)
-    belief = (np.log10(DRIFTS) - DRIFT_PRIOR[0]) / DRIFT_PRIOR[1]
-    scores -= 0.5 * (belief**2)[:, None, None]
-    whole = _shares(scores[:, -1])
-    share = _shares(scores) if causal else whole[:, None]  # (Q, T or 1, S)
-    first: np.ndarray | float = 0.0
-    second: np.ndarray | float = 0.0
+    whole = drift_shares(scores[:, -1])
+    share = drift_shares(scores) if causal else whole[:, None]  # (Q, T or 1, S)
+    average = Moments()
     for run, w in zip(runs, share, strict=True):
-        if w.max() < NEGLIGIBLE:
-            continue
-        answer = run if causal else smooth(run)
-        first = first + w[:, None] * answer.mean
-        outer = answer.mean[:, :, None] * answer.mean[:, None]
-        second = second + w[:, None, None] * (answer.covariance + outer)
-    first, second = np.asarray(first), np.asarray(second)
-    spread = second - first[:, :, None] * first[:, None]
-    estimate = Estimate(first.transpose(2, 0, 1), spread.transpose(3, 0, 1, 2))
+        if w.any():
+            answer = run if causal else smooth(run)
+            average.add(w, answer.mean, answer.covariance)
+    mean, covariance = average.result()
+    estimate = Estimate(mean.transpose(2, 0, 1), covariance.transpose(3, 0, 1, 2))
     return Averaged(estimate, np.exp(np.log(DRIFTS) @ whole))
 
 
-def _shares(scores: np.ndarray) -> np.ndarray:
-    """Probabilities over the first axis, negligible ones dropped."""
+def drift_shares(log_likelihood: np.ndarray) -> np.ndarray:
+    """Probability of each drift (first axis) given the evidence; negligible ones are dropped."""
+    belief = (np.log10(DRIFTS) - DRIFT_PRIOR[0]) / DRIFT_PRIOR[1]
+    scores = log_likelihood - 0.5 * (belief**2).reshape(-1, *[1] * (log_likelihood.ndim - 1))
     share = np.exp(scores - scores.max(axis=0))
     share /= share.sum(axis=0)
     share[share < NEGLIGIBLE] = 0.0
     return share / share.sum(axis=0)
+
+
+class Moments:
+    """Mean and covariance of a mixture, added up; (..., m, S) and (..., m, m, S)."""
+
+    def __init__(self) -> None:
+        self.first: np.ndarray | float = 0.0
+        self.second: np.ndarray | float = 0.0
+
+    def add(self, share: np.ndarray, mean: np.ndarray, covariance: np.ndarray) -> None:
+        """One part of the mixture with its share (..., S)."""
+        outer = mean[..., :, None, :] * mean[..., None, :, :]
+        self.first = self.first + share[..., None, :] * mean
+        self.second = self.second + share[..., None, None, :] * (covariance + outer)
+
+    def result(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and covariance."""
+        mean = np.asarray(self.first)
+        return mean, np.asarray(self.second) - mean[..., :, None, :] * mean[..., None, :, :]

@@ -49,6 +49,12 @@ class Trajectory:
         """Every handover from one regime to the next; an empty list means no change."""
         return find_events(self.time, self.alpha, self.regimes, edge=edge, minimum=minimum)
 
+    def plot(self, ax: Any = None, truth: np.ndarray | None = None) -> Any:
+        """Draw alpha(t) with its intervals; returns matplotlib axes."""
+        from ..plot import trajectory
+
+        return trajectory(self, ax, truth)
+
     def __str__(self) -> str:
         events = self.events(minimum=2)
         if not events:

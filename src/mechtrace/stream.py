@@ -1,0 +1,128 @@
+"""Row by row, in constant memory: the causal answer as the data arrives."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from .errors import DataError
+from .experts import stack_history
+from .model import SequentialVAE
+from .recover.engine import interval, nearest_on_simplex
+from .recover.evidence import Evidence, Plane
+from .recover.reference import Reference
+from .recover.simplex import plane_basis
+from .recover.statespace import DRIFTS, LOG_2PI, Estimate, Filter, Moments, drift_shares
+
+
+@dataclass(frozen=True, eq=False)
+class Now:
+    """The answer after one row."""
+
+    time: Any
+    regimes: tuple[str, ...]
+    alpha: np.ndarray  # (K,)
+    lower: np.ndarray
+    upper: np.ndarray
+    warm_up: bool  # no evidence has been seen yet
+
+    def __str__(self) -> str:
+        shares = ", ".join(f"{n} {a:.2f}" for n, a in zip(self.regimes, self.alpha, strict=True))
+        return f"{self.time}: {shares}"
+
+
+class Stream:
+    """Feed rows with `push`; each returns the answer given all rows so far."""
+
+    def __init__(
+        self,
+        model: SequentialVAE,
+        reference: Reference,
+        regimes: tuple[str, ...],
+        step: float | None,
+        level: float,
+    ) -> None:
+        self.model, self.regimes, self.level = model, regimes, level
+        self.step = 1.0 if step is None else step
+        self.precision = reference.precision
+        self.basis = plane_basis(len(regimes))
+        m = len(regimes) - 1
+        self.filters = Filter(m, len(DRIFTS), DRIFTS)  # one for each drift, side by side
+        self.log_likelihood = np.zeros(len(DRIFTS))
+        self.rows: deque[torch.Tensor] = deque(maxlen=int(model.encoder.reach) + 1)  # type: ignore[arg-type]
+        self.latents: deque[torch.Tensor] = deque(maxlen=model.config.lags)
+        self.last_time: Any = None
+        self.count = 0
+        self.seen = False
+
+    @torch.no_grad()
+    def push(self, row: np.ndarray, time: Any = None) -> Now:
+        """Take one row of channels; NaN in it means that the row was not observed."""
+        row = np.asarray(row, dtype=np.float64)
+        if row.shape != self.model.shape:
+            raise DataError(
+                f"a row of shape {row.shape} was pushed, the model reads {self.model.shape}"
+            )
+        elapsed = self._elapsed(time)
+        plane = self._evidence(row)
+        A, b = plane.A[0, 0][:, :, None], plane.b[0, 0][:, None]
+        _, quadratic = self.filters.step(A, b, elapsed)
+        constant = plane.offset[0, 0] + LOG_2PI * plane.dims[0, 0]
+        self.log_likelihood -= 0.5 * (quadratic + constant)
+        average = Moments()
+        for i, share in enumerate(drift_shares(self.log_likelihood)):
+            if share:
+                one = slice(i, i + 1)
+                average.add(
+                    share[None], self.filters.mean[:, one], self.filters.covariance[:, :, one]
+                )
+        mean, covariance = average.result()
+        estimate = Estimate(mean.T[:, None], covariance.transpose(2, 0, 1)[:, None])
+        alpha = nearest_on_simplex(plane, estimate)[0, 0]
+        lower, upper = interval(plane, estimate, self.level, simplex=True)
+        self.seen = self.seen or bool(plane.dims[0, 0])
+        return Now(
+            time if time is not None else self.count - 1,
+            self.regimes,
+            alpha,
+            np.minimum(lower[0, 0], alpha),
+            np.maximum(upper[0, 0], alpha),
+            not self.seen,
+        )
+
+    def _elapsed(self, time: Any) -> float:
+        """Usual steps since the row before; over a gap the past is forgotten by the encoder."""
+        self.count += 1
+        before, self.last_time = self.last_time, time
+        if before is None or time is None:
+            return 1.0
+        gone = time - before
+        seconds = gone / np.timedelta64(1, "s") if isinstance(gone, np.timedelta64) else gone
+        if not seconds > 0:
+            raise DataError(f"time went from {before} to {time}", fix="push rows in time order")
+        steps = float(seconds) / self.step
+        if steps > 1.5 * (1 + 1e-9):
+            self.rows.clear()
+            self.latents.clear()
+        return max(steps, 0.01)
+
+    def _evidence(self, row: np.ndarray) -> Plane:
+        d, kinds = self.model.config.latents, len(self.regimes)
+        values, means = np.full((1, 1, d), np.nan), np.full((1, 1, kinds, d), np.nan)
+        if np.isfinite(row).all():
+            self.rows.append(torch.from_numpy(row))
+            z = self.model.encode(torch.stack(list(self.rows))[None])[0][0, -1]
+            if len(self.latents) == self.model.config.lags:
+                steps = torch.stack([*self.latents, z])[None]
+                history = stack_history(steps, self.model.config.lags)[:, 0]
+                means[0, 0] = self.model.experts.conditional_mean(history)[:, 0].numpy()
+                values[0, 0] = z.numpy()
+            self.latents.append(z)
+        else:
+            self.rows.clear()
+            self.latents.clear()
+        return Evidence.of_block(means, values, self.precision).on_plane()
