@@ -252,6 +252,38 @@ def recover(
 
 
 @app.command()
+def diagnose(
+    model: Annotated[Path, typer.Argument(help="A trained model.")],
+    data: Annotated[Path, typer.Argument(help="New recordings: .csv, .parquet or .npz.")],
+    time: Annotated[str | None, typer.Option(help="Column with the time.")] = None,
+    series: Annotated[str | None, typer.Option(help="Column that names the recording.")] = None,
+    missing: Annotated[
+        str | None, typer.Option(help="Missing cells: error, gap or interpolate.")
+    ] = None,
+    method: Annotated[str, typer.Option(help="state-space or algorithm1.")] = "state-space",
+    pool: Annotated[bool, typer.Option("--pool", help="Trials of one schedule.")] = False,
+    json_file: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Can the recovered curves be trusted? Findings, what they mean and what to do.
+
+    Example: mechtrace diagnose gait.mechtrace new.csv
+    """
+    from .columns import read_panel
+    from .estimator import load
+
+    trace = load(model)
+    panel, _ = read_panel(
+        data, missing=missing, channels=trace.channels_, time=time, series=series, regime=None
+    )
+    found = trace.recover(panel, method=method, pool=pool)
+    diagnoses = [trace.diagnose(p) for p in (found if isinstance(found, list) else [found])]
+    for diagnosis in diagnoses:
+        _sayer(quiet)(str(diagnosis))
+    _write_json(json_file, {"diagnoses": [diagnosis.to_dict() for diagnosis in diagnoses]})
+
+
+@app.command()
 def info(
     file: Annotated[Path, typer.Argument(help="A stored model or a checkpoint.")],
     json_file: Json = None,
@@ -317,6 +349,34 @@ def bench_scale(
     from . import bench
 
     result = bench.bench_scale(_numbers(series), steps=steps, device=device, say=_sayer(quiet))
+    _write_json(json_file, result)
+
+
+@bench_app.command("recovery")
+def bench_recovery(
+    world: Annotated[str, typer.Option(help="Preset of the world.")] = "paper",
+    regimes: Annotated[int, typer.Option(help="Regimes in all.")] = 5,
+    active: Annotated[str, typer.Option(help="How many take part.")] = "3,5",
+    series: Annotated[int, typer.Option(help="Training series per regime.")] = 2000,
+    trials: Annotated[int, typer.Option(help="Transitions to pool.")] = 200,
+    lengths: Annotated[str, typer.Option(help="Lengths of the transitions.")] = "50",
+    seeds: Annotated[int, typer.Option(help="Fresh worlds.")] = 5,
+    steps: Annotated[int | None, typer.Option(help="Training steps (default: as fit).")] = None,
+    device: Device = "auto",
+    json_file: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Quality of alpha(t): learned, oracle and algorithm 1, pooled and single, with coverage.
+
+    Example: mechtrace bench recovery --world paper-positive --lengths 50,200
+    """
+    from .study import recovery_study
+
+    settings: dict[str, Any] = {"device": device} | ({"steps": steps} if steps else {})
+    result = recovery_study(
+        world=world, regimes=regimes, active=_numbers(active), series=series, trials=trials,
+        lengths=_numbers(lengths), seeds=seeds, say=_sayer(quiet), **settings,
+    )  # fmt: skip
     _write_json(json_file, result)
 
 

@@ -16,6 +16,7 @@ from .errors import DataError, NotFitted, StoreError
 from .series import Panel
 
 if TYPE_CHECKING:
+    from .diagnose import Diagnosis
     from .model import SequentialVAE
     from .progress import Listener
     from .recover.reference import Reference
@@ -210,6 +211,15 @@ class Trace:
         step = self.facts_.get("step")
         found = recover(model, self.reference_, self.regimes_, panel, request, step)
         return found[0] if pool or len(panel) == 1 else found
+
+    def diagnose(self, path: Trajectory) -> Diagnosis:
+        """Can this curve be trusted? Findings with value, threshold, meaning and next step."""
+        from .diagnose import diagnose
+
+        self._check_fitted("diagnose with")
+        if self.reference_ is None:
+            raise NotFitted("this model has no stage 2", fix="fit it again")
+        return diagnose(path, self.reference_)
 
     def stream(self, *, level: float = 0.9) -> Stream:
         """Recover row by row in constant memory; equals recover(..., causal=True)."""

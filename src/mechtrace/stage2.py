@@ -15,6 +15,7 @@ from .recover import algorithm1
 from .recover.engine import Answer, state_space
 from .recover.evidence import Evidence
 from .recover.reference import Reference
+from .recover.statespace import surprise
 from .recover.trajectory import Trajectory
 from .series import Panel
 
@@ -43,8 +44,8 @@ class Request:
             raise ConfigError(f"method = {self.method!r}", fix=f"use one of {', '.join(METHODS)}")
         if not 0 < self.level < 1:
             raise ConfigError(f"level = {self.level}", fix="use a share between 0 and 1")
-        if self.window < 0:
-            raise ConfigError(f"window = {self.window}", fix="use 0 or more steps")
+        if not isinstance(self.window, int) or self.window < 0:
+            raise ConfigError(f"window = {self.window}", fix="use a whole number of steps")
         if self.causal and self.method == "algorithm1" and self.window > 0:
             raise ConfigError(
                 "the paper's centred window looks ahead, so it has no causal answer",
@@ -75,13 +76,16 @@ def recover(
     recording, of which a causal answer cannot know the rest.
     """
     active = request.check(regimes)
+    if request.pool and not len(panel):
+        raise DataError("there is no series to pool", where=panel.source)
+    usual = panel.usual_step if step is None else step
     panel = _in_training_steps(panel, step)
     encoded = latents.encode(model, panel)
     expected = latents.predict(model, encoded, panel)
     found: list[Trajectory] = []
     pooled: list[Stack] = []
     for chosen in _groups(panel.lengths, request.pool):
-        stack = Stack.of(panel, encoded.mean, expected, chosen, reference.precision)
+        stack = Stack.of(panel, encoded.mean, expected, chosen, reference.precision, usual)
         if request.pool:
             pooled.append(stack)
         else:
@@ -111,6 +115,7 @@ class Stack:
         expected: np.ndarray,
         chosen: np.ndarray,
         precision: np.ndarray,
+        usual_step: float,
     ) -> Stack:
         """Gather the rows of the chosen series."""
         length = panel.lengths[chosen]
@@ -120,8 +125,7 @@ class Stack:
         z = np.where(real[..., None], mean[rows], np.nan)
         m = np.where(real[..., None, None], expected[rows], np.nan)
         times = [panel.time_of(int(i)) for i in chosen]
-        usual = panel.max_step / 1.5
-        elapsed = np.maximum(panel.steps() / usual, 0.01)
+        elapsed = np.maximum(panel.steps() / usual_step, 0.01)
         return cls(
             names=[str(panel.names[i]) for i in chosen],
             times=times,
@@ -131,11 +135,20 @@ class Stack:
             log_det=-float(np.linalg.slogdet(precision)[1]),
         )
 
+    def log_dets(self) -> np.ndarray:
+        """What the noise covariance adds to `evidence.offset` at each step, (S, T)."""
+        return self.log_det * self.evidence.dims / self.latents.shape[-1]
+
 
 def _pooled(stacks: list[Stack]) -> Stack:
     """Trials of one schedule: information adds up, latents are averaged."""
     stack = stacks[0]
     lengths = {len(time) for time in stack.times}
+    if len(lengths) == 1 and any((time != stack.times[0]).any() for time in stack.times):
+        raise DataError(
+            "the series have different time stamps, so they cannot be pooled",
+            fix="align the trials in time, for example by counting from each one's start",
+        )
     if len(lengths) > 1:
         raise DataError(
             f"series of {min(lengths)} to {max(lengths)} rows cannot be pooled",
@@ -170,8 +183,9 @@ def _answer(
         )
     else:
         answer = _by_algorithm1(stack, reference, active, request)
+    surprises = surprise(evidence.on_plane(), stack.elapsed, stack.log_dets())
     residual = _residual(stack, evidence, answer.alpha)
-    flags = _flags(evidence, residual, stack.trials)
+    flags = _flags(evidence, residual)
     paths = []
     for s, (name, time) in enumerate(zip(stack.names, stack.times, strict=True)):
         steps = len(time)
@@ -191,6 +205,9 @@ def _answer(
                 upper=whole(answer.upper),
                 residual=residual[s, :steps],
                 flag=flags[s, :steps],
+                surprise=surprises[s, :steps],
+                information=stack.evidence.G[s].sum(axis=0),
+                latent_mean=_mean_of_known(stack.latents[s])[0],
                 method=request.method,
                 causal=request.causal,
                 level=request.level,
@@ -212,7 +229,8 @@ def _by_algorithm1(
     inverse = np.linalg.pinv((means[1:] - means[0]).T)
     others = inverse @ reference.spread @ inverse.T
     variance = np.append(others.sum(), np.diagonal(others)) / stack.trials
-    half = norm.ppf(0.5 + request.level / 2) * np.sqrt(variance / (2 * request.window + 1))
+    averaged = np.where(alpha == free, 1, 2 * request.window + 1)  # edges are left as they are
+    half = norm.ppf(0.5 + request.level / 2) * np.sqrt(variance / averaged)
     lower, upper = alpha - half, alpha + half
     if request.simplex:
         lower, upper = np.clip(lower, 0, 1), np.clip(upper, 0, 1)
@@ -221,7 +239,7 @@ def _by_algorithm1(
 
 def _residual(stack: Stack, evidence: Evidence, alpha: np.ndarray) -> np.ndarray:
     """Root mean square of the whitened prediction error: about 1 if the mixture explains it."""
-    quadratic = evidence.offset - stack.log_det * (evidence.dims > 0) * stack.trials
+    quadratic = evidence.offset - stack.log_dets()
     filled = np.nan_to_num(alpha)
     quadratic = quadratic - 2 * (evidence.h * filled).sum(-1)
     quadratic += np.einsum("stk,stkj,stj->st", filled, evidence.G, filled, optimize=True)
@@ -231,7 +249,7 @@ def _residual(stack: Stack, evidence: Evidence, alpha: np.ndarray) -> np.ndarray
         )
 
 
-def _flags(evidence: Evidence, residual: np.ndarray, trials: int) -> np.ndarray:
+def _flags(evidence: Evidence, residual: np.ndarray) -> np.ndarray:
     known = evidence.dims > 0
     flags = np.full(known.shape, "", dtype="<U11")
     limit = np.sqrt(

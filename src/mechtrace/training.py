@@ -108,8 +108,17 @@ class Run:
         )
         encoded = latents.encode(self.model, pieces)
         expected = latents.predict(self.model, encoded, pieces)
-        regime = np.repeat(runs.regime, runs.length)
-        return Reference.measure(encoded.mean, encoded.scale, expected, regime)
+        steps = np.arange(runs.length.max())
+        real = steps < runs.length[:, None]
+        place = np.where(real, pieces.offsets[:-1, None] + steps, 0)
+
+        def padded(flat: np.ndarray) -> np.ndarray:
+            mask = real.reshape(*real.shape, *[1] * (flat.ndim - 1))
+            return np.where(mask, flat[place], np.nan)
+
+        return Reference.measure(
+            padded(encoded.mean), padded(encoded.scale), padded(expected), runs.regime
+        )
 
     def facts(self) -> dict[str, Any]:
         """Everything about the run but the weights, ready for JSON."""

@@ -52,7 +52,7 @@ def regularised(
         strength = steps ** (1 / 3)
     elif strength == "gcv":
         strength = _by_cross_validation(weights)
-    elif isinstance(strength, str) or strength < 0:
+    elif isinstance(strength, str) or not strength >= 0:
         raise ConfigError(f"strength = {strength!r}", fix='use a number >= 0, "rule" or "gcv"')
     smooth = _tridiagonal(weights, float(strength))
     return project(smooth) if simplex else smooth

@@ -15,6 +15,8 @@ def two_point(
 
     `weights` is (T, K); `known` maps rows to their true weights (K,).
     """
+    if not known:
+        raise DataError("no row with known weights was given", fix="name at least two")
     rows = np.array(sorted(known))
     truth = np.stack([np.asarray(known[row], float) for row in rows])
     out = np.empty_like(weights)
@@ -35,6 +37,10 @@ def two_point(
 def mixing_matrix(pure: dict[int, np.ndarray]) -> np.ndarray:
     """M of alpha_found = M alpha_true, column k from rows (n, K) found where regime k was pure."""
     regimes = len(pure)
+    if set(pure) != set(range(regimes)) or any(len(rows) == 0 for rows in pure.values()):
+        raise DataError(
+            "a regime has no pure stretch", fix="give rows of every regime, numbered from 0"
+        )
     return np.stack([np.asarray(pure[k]).mean(axis=0) for k in range(regimes)], axis=1)
 
 

@@ -19,8 +19,8 @@ from .statespace import START_SCALE
 MAX_ITERATIONS = 60
 #: Complementarity and stationarity, relative to the size of the problem, at which it is solved.
 TOLERANCE = 1e-9
-#: Keeps the factorisation positive definite when a coordinate is all but zero.
-MAX_RATIO = 1e13
+#: Keeps the products finite when a coordinate is all but zero.
+MAX_RATIO = 1e30
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +56,10 @@ def solve(
         open_ = open_[~solved]
         if not len(open_):
             break
+    else:
+        raise FloatingPointError(
+            f"{len(open_)} of {series} series missed their optimum in {MAX_ITERATIONS} steps"
+        )
     return Optimum(alpha, dual, (alpha * dual).max(axis=(1, 2)))
 
 
@@ -87,7 +91,8 @@ class _Problem:
         after = ((alpha + far * d_alpha) * (dual + far * d_dual)).mean(axis=(1, 2))
         centre = ((after / gap) ** 3 * gap)[:, None, None]
         # corrector: second-order term of the products, and the centring
-        target = (centre - d_alpha * d_dual) / alpha
+        # (damped by how far the predictor could go: without that the steps can fall into a cycle)
+        target = (centre - far**2 * d_alpha * d_dual) / alpha
         d_alpha = self._solve(factor, target @ basis - gradient) @ basis.T
         d_dual = target - dual - ratio * d_alpha
         far = 0.995 * np.minimum(_room(alpha, d_alpha), _room(dual, d_dual))

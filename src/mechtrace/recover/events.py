@@ -15,7 +15,7 @@ class Event:
 
     from_regime: str
     to_regime: str
-    onset: Any  # the old regime falls below 1 - edge for good
+    onset: Any  # last step at which the old regime still holds 1 - edge (or is at its highest)
     midpoint: Any  # the new regime overtakes the old one
     end: Any  # the new regime rises above 1 - edge, or comes closest to it
     duration: Any  # end - onset
@@ -27,18 +27,19 @@ def find_events(
     regimes: tuple[str, ...],
     *,
     edge: float = 0.1,
+    margin: float = 0.1,
     minimum: int = 1,
 ) -> list[Event]:
     """Handovers of the leading regime; an empty list means that nothing changed.
 
-    A regime leads from the step where its weight exceeds all others; leads shorter than
-    `minimum` steps are ignored.
+    A regime takes the lead where it overtakes the leader, provided that it gets ahead by `margin`
+    before falling back; leads shorter than `minimum` steps are ignored.
     """
     known = np.isfinite(alpha).all(axis=1)
     if not known.any():
         return []
     rows = np.flatnonzero(known)
-    stretches = _leads(alpha[rows], minimum)
+    stretches = _leads(alpha[rows], margin, minimum)
     events = []
     for (old, first, last), (new, start, stop) in pairwise(stretches):
         falling = np.flatnonzero(alpha[rows[first : last + 1], old] >= 1 - edge)
@@ -54,9 +55,9 @@ def find_events(
     return events
 
 
-def _leads(alpha: np.ndarray, minimum: int) -> list[tuple[int, int, int]]:
+def _leads(alpha: np.ndarray, margin: float, minimum: int) -> list[tuple[int, int, int]]:
     """(regime, first row, last row) of each stretch with one leader."""
-    leader = alpha.argmax(axis=1)
+    leader = _leaders(alpha, margin)
     edges = np.flatnonzero(np.diff(leader)) + 1
     starts, stops = [0, *edges.tolist()], [*(edges - 1).tolist(), len(leader) - 1]
     merged: list[tuple[int, int, int]] = []
@@ -68,6 +69,22 @@ def _leads(alpha: np.ndarray, minimum: int) -> list[tuple[int, int, int]]:
         else:
             merged.append((int(leader[a]), a, b))
     return merged
+
+
+def _leaders(alpha: np.ndarray, margin: float) -> np.ndarray:
+    """The leader of each row; a lead changes hands with a margin, from the overtaking on."""
+    out = np.empty(len(alpha), dtype=int)
+    current = int(alpha[0].argmax())
+    since: dict[int, int] = {}  # challengers ahead of the leader, and from which row on
+    for t, row in enumerate(alpha):
+        ahead = row > row[current]
+        since = {k: since.get(k, t) for k in np.flatnonzero(ahead).tolist()}
+        strongest = int(row.argmax())
+        if row[strongest] > row[current] + margin:
+            out[since[strongest] : t] = strongest
+            current, since = strongest, {}
+        out[t] = current
+    return out
 
 
 def _peak(alpha: np.ndarray, regime: int, first: int, last: int) -> int:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ..errors import DataError
+from .evidence import Evidence
+from .statespace import surprise
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,6 +19,8 @@ class Reference:
     means: np.ndarray  # (K, d) mean latents of each regime
     spread: np.ndarray  # (d, d) covariance of the latents within a regime
     noise: np.ndarray  # (K, d, d) second moments of z - m_k(history) in regime k
+    between: np.ndarray  # (d, d) covariance of the mean latents of series within a regime
+    surprise: np.ndarray  # (n, T) surprise of pure series, NaN where there is none
     width: np.ndarray  # (d,) mean square of the encoder's standard deviation
     steps: np.ndarray  # (K,) steps behind these figures
 
@@ -24,22 +28,44 @@ class Reference:
     def measure(
         cls, latents: np.ndarray, width: np.ndarray, predicted: np.ndarray, regime: np.ndarray
     ) -> Reference:
-        """From rows: latents and encoder widths (n, d), predictions (n, K, d), codes (n,)."""
-        regimes, d = predicted.shape[1:]
-        known = np.isfinite(latents).all(1) & np.isfinite(predicted).all((1, 2))
+        """From n pure series, padded with NaN: latents and encoder widths (n, T, d),
+        predictions (n, T, K, d), and the regime of each series (n,).
+        """
+        regimes, d = predicted.shape[2:]
+        known = np.isfinite(latents).all(-1) & np.isfinite(predicted).all((-2, -1))
         means, noise, steps = np.zeros((regimes, d)), np.zeros((regimes, d, d)), np.zeros(regimes)
-        spread = np.zeros((d, d))
+        spread, between = np.zeros((d, d)), np.zeros((d, d))
         for k in range(regimes):
-            rows = known & (regime == k)
-            if not rows.any():
+            mine = known & (regime == k)[:, None]
+            if not mine.any():
                 raise DataError(f"regime number {k} has no step with a full history")
-            error = latents[rows] - predicted[rows, k]
-            steps[k] = rows.sum()
-            means[k] = latents[rows].mean(axis=0)
+            z = latents[mine]
+            error = z - predicted[mine][:, k]
+            steps[k] = len(z)
+            means[k] = z.mean(axis=0)
             noise[k] = error.T @ error / steps[k]
-            centred = latents[rows] - means[k]
-            spread += centred.T @ centred / steps[k] / regimes
-        return cls(means, spread, noise, (width[known] ** 2).mean(axis=0), steps)
+            within = (z - means[k]).T @ (z - means[k]) / steps[k]
+            spread += within / regimes
+            # one or two series say nothing of how series differ: then anything within reach goes
+            several = mine.any(axis=1).sum() > 2
+            between += (_between_series(latents, mine, means[k]) if several else within) / regimes
+        bare = cls(
+            means,
+            spread,
+            noise,
+            between,
+            np.empty((0, 0)),
+            (width[known] ** 2).mean(axis=0),
+            steps,
+        )
+        return replace(bare, surprise=bare.surprise_of(latents, predicted).astype(np.float32))
+
+    def surprise_of(self, latents: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+        """Surprise (n, T) of series under this noise."""
+        precision = self.precision
+        evidence = Evidence.of_block(predicted, latents, precision)
+        log_det = -np.linalg.slogdet(precision)[1] * (evidence.dims > 0)
+        return surprise(evidence.on_plane(), np.ones(evidence.dims.shape), log_det)
 
     @property
     def precision(self) -> np.ndarray:
@@ -59,3 +85,11 @@ class Reference:
         if not all(f"reference_{name}" in arrays for name in names):
             return None
         return cls(**{name: arrays[f"reference_{name}"] for name in names})
+
+
+def _between_series(latents: np.ndarray, known: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """Covariance of the series' own means around the mean of their regime."""
+    count = known.sum(axis=1)
+    own = count > 0
+    centre = np.where(known[..., None], latents, 0.0).sum(axis=1)[own] / count[own][:, None]
+    return (centre - mean).T @ (centre - mean) / own.sum()

@@ -50,8 +50,12 @@ class Filter:
 
     def step(
         self, A: np.ndarray, b: np.ndarray, elapsed: float | np.ndarray = 1.0
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Predict and update with (m, m, S), (m, S); returns predicted precision and quadratic."""
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Predict and update with (m, m, S), (m, S).
+
+        Returns the predicted precision, and the two parts of -2 log likelihood that depend on
+        the state: the squared prediction error (less its constant) and the log determinant.
+        """
         if self.started:
             self.covariance = self.covariance + self.eye * (self.drift * elapsed)
         self.started = True
@@ -59,12 +63,11 @@ class Filter:
         covariance, log_posterior = small.inverse(precision + A)
         surprise = b - small.apply(A, self.mean)
         correction = small.apply(covariance, surprise)
-        # what the likelihood needs: -2 b'm + m'Am - surprise' P surprise + log |I + P A|
+        # -2 b'm + m'Am - surprise' P surprise, and log |I + P A|
         quadratic = -((b + surprise) * self.mean).sum(0) - (surprise * correction).sum(0)
-        quadratic += log_posterior + log_predicted
         self.mean = self.mean + correction
         self.covariance = covariance
-        return precision, quadratic
+        return precision, quadratic, log_posterior + log_predicted
 
 
 def run_filter(plane: Plane, drift: float | np.ndarray, elapsed: np.ndarray) -> Filtered:
@@ -80,10 +83,33 @@ def run_filter(plane: Plane, drift: float | np.ndarray, elapsed: np.ndarray) -> 
     gain = np.empty((steps, m, m, series))
     quadratic = np.empty((steps, series))
     for t in range(steps):
-        gain[t], quadratic[t] = state.step(A[t], b[t], elapsed[:, t])
+        gain[t], squares, log_det = state.step(A[t], b[t], elapsed[:, t])
+        quadratic[t] = squares + log_det
         mean[t], covariance[t] = state.mean, state.covariance
     constant = plane.offset.T + LOG_2PI * plane.dims.T
     return Filtered(mean, covariance, gain, -0.5 * np.cumsum(quadratic + constant, axis=0))
+
+
+#: Drift of the filter whose surprise is judged; pure and mixed series are judged by the same one.
+JUDGED_DRIFT = 1e-2
+
+
+def surprise(plane: Plane, elapsed: np.ndarray, log_det: np.ndarray) -> np.ndarray:
+    """Squared one-step prediction error per dimension, in units of its variance: (S, T).
+
+    About 1 if the evidence is as the model says; NaN where there is none. `log_det` (S, T) is
+    that of the noise covariance behind each step, which `plane.offset` contains.
+    """
+    series, steps, m = plane.b.shape
+    A, b = plane.A.transpose(1, 2, 3, 0), plane.b.transpose(1, 2, 0)
+    state = Filter(m, series, JUDGED_DRIFT)
+    out = np.full((series, steps), np.nan)
+    for t in range(steps):
+        known = plane.dims[:, t] > 0
+        _, squares, _ = state.step(A[t], b[t], elapsed[:, t])
+        total = plane.offset[:, t] - log_det[:, t] + squares
+        out[known, t] = (total[known] / plane.dims[known, t]).clip(0.0)
+    return out
 
 
 def smooth(filtered: Filtered) -> Filtered:

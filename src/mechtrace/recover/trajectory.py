@@ -20,11 +20,16 @@ class Trajectory:
     name: str
     time: np.ndarray  # (T,)
     regimes: tuple[str, ...]
-    alpha: np.ndarray = field(repr=False)  # (T, K); NaN in the warm-up
+    alpha: np.ndarray = field(repr=False)  # (T, K)
     lower: np.ndarray = field(repr=False)  # (T, K)
     upper: np.ndarray = field(repr=False)  # (T, K)
     residual: np.ndarray = field(repr=False)  # (T,): 1 is what pure regimes show
     flag: np.ndarray = field(repr=False)  # (T,) of str: "", "warm-up", "missing", "unexplained"
+    surprise: np.ndarray = field(
+        repr=False
+    )  # (T,) squared causal prediction error, in units of its variance
+    information: np.ndarray = field(repr=False)  # (K, K) sum over the steps of M' R^-1 M
+    latent_mean: np.ndarray = field(repr=False)  # (d,)
     method: str = "state-space"
     causal: bool = False
     level: float = 0.9
@@ -58,7 +63,9 @@ class Trajectory:
     def __str__(self) -> str:
         events = self.events(minimum=2)
         if not events:
-            known = np.isfinite(self.alpha).all(axis=1)
+            known = np.isfinite(self.alpha).all(axis=1) & (self.flag != "warm-up")
+            if not known.any():
+                return f"{self.name}: too short to say anything"
             leader = self.regimes[int(self.alpha[known].mean(axis=0).argmax())]
             return f"{self.name}: no change, {leader} throughout"
         text = [f"{events[0].from_regime} until {events[0].onset}"]

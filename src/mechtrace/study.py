@@ -1,0 +1,107 @@
+"""How well alpha(t) is recovered in worlds with known truth, beside the oracle and algorithm 1."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from . import worlds
+from .estimator import Trace
+from .metrics import weight_correlation, weight_error
+from .oracle import oracle
+from .recover.trajectory import Trajectory
+from .store import versions
+
+SCHEDULES = ("simple", "medium", "complex")
+
+
+def recovery_study(
+    *,
+    world: str = "paper",
+    regimes: int = 5,
+    active: Sequence[int] = (3, 5),
+    series: int = 2000,
+    trials: int = 200,
+    lengths: Sequence[int] = (50,),
+    seeds: int = 5,
+    say: Callable[[str], None] = print,
+    **settings: Any,
+) -> dict[str, Any]:
+    """Learned, oracle and algorithm 1, pooled over `trials` and one by one, over fresh worlds.
+
+    `active` counts how many regimes take part; they are spread evenly over all.
+    """
+    rows: list[dict[str, Any]] = []
+    for seed in range(seeds):
+        drawn = worlds.make(world, seed=seed, regimes=regimes)
+        trace = Trace(seed=seed, **settings)
+        began = time.perf_counter()
+        trace.fit(drawn.simulate(series).panel, progress=False)
+        fit_seconds = time.perf_counter() - began
+        for count in active:
+            chosen = np.unique(np.linspace(0, regimes - 1, count).round().astype(int)).tolist()
+            for schedule in SCHEDULES:
+                for length in lengths:
+                    glide = drawn.transition(
+                        schedule, series=trials, active=chosen, length=length, seed=1
+                    )
+                    row = _compare(trace, glide)
+                    about = {"seed": seed, "active": count, "schedule": schedule, "length": length}
+                    rows.append(about | row | {"fit_seconds": fit_seconds})
+                    say(_line(world, rows[-1]))
+    return {
+        "world": world,
+        "regimes": regimes,
+        "series_per_regime": series,
+        "trials": trials,
+        "rows": rows,
+        "settings": Trace(**settings).get_params(),
+        "versions": versions(),
+    }
+
+
+def _compare(trace: Trace, glide: worlds.Simulation) -> dict[str, float]:
+    truth = glide.alpha[0]
+    late = slice(trace.config().model.lags, None)
+    pooled = cast(Trajectory, trace.recover(glide.panel, pool=True))
+    singles = cast(list[Trajectory], trace.recover(glide.panel))
+    static = cast(Trajectory, trace.recover(glide.panel, pool=True, method="algorithm1"))
+    static_singles = cast(list[Trajectory], trace.recover(glide.panel, method="algorithm1"))
+    best, best_pooled = oracle(glide), oracle(glide, pool=True)
+
+    def corr(curves: Sequence[np.ndarray]) -> float:
+        return float(np.mean([weight_correlation(truth[late], c[late]) for c in curves]))
+
+    def cover(lower: Sequence[np.ndarray], upper: Sequence[np.ndarray]) -> float:
+        inside = [
+            ((a <= truth + 1e-9) & (truth <= b + 1e-9))[late].mean()
+            for a, b in zip(lower, upper, strict=True)
+        ]
+        return float(np.mean(inside))
+
+    return {
+        "pooled": corr([pooled.alpha]),
+        "single": corr([path.alpha for path in singles]),
+        "oracle_pooled": corr(list(best_pooled.alpha)),
+        "oracle_single": corr(list(best.alpha)),
+        "algorithm1_pooled": corr([static.alpha]),
+        "algorithm1_single": corr([path.alpha for path in static_singles]),
+        "pooled_mae": weight_error(truth[late], pooled.alpha[late]),
+        "cover_pooled": cover([pooled.lower], [pooled.upper]),
+        "cover_single": cover([p.lower for p in singles], [p.upper for p in singles]),
+        "oracle_cover_pooled": cover(list(best_pooled.lower), list(best_pooled.upper)),
+        "oracle_cover_single": cover(list(best.lower), list(best.upper)),
+    }
+
+
+def _line(world: str, row: dict[str, Any]) -> str:
+    return (
+        f"{world} seed {row['seed']} {row['schedule']} active {row['active']} T {row['length']}:"
+        f" pooled {row['pooled']:.3f} (oracle {row['oracle_pooled']:.3f}, algorithm 1"
+        f" {row['algorithm1_pooled']:.3f}), single {row['single']:.3f}"
+        f" ({row['oracle_single']:.3f}, {row['algorithm1_single']:.3f}),"
+        f" cover {row['cover_pooled']:.2f} / {row['cover_single']:.2f}"
+    )

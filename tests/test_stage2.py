@@ -1,0 +1,434 @@
+"""Trace.recover as a user meets it, on a small model; and what it measures beforehand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mechtrace as mt
+from mechtrace import stage2
+from mechtrace.errors import ConfigError, DataError, NotFitted
+from mechtrace.recover.reference import Reference
+from mechtrace.recover.trajectory import Trajectory
+
+CURVES = ("alpha", "lower", "upper")
+
+
+@pytest.fixture(scope="module")
+def run(world):
+    return world.transition("simple", series=5, seed=4)
+
+
+@pytest.fixture(scope="module")
+def answers(trained, run):
+    return trained.recover(run.panel)
+
+
+def panel_of(values: Any, **options: Any) -> mt.Panel:
+    return mt.Panel.from_arrays(values, **options)
+
+
+def close(left: Trajectory, right: Trajectory, tolerance: float = 1e-5) -> None:
+    for part in CURVES:
+        np.testing.assert_allclose(
+            getattr(left, part), getattr(right, part), rtol=0, atol=tolerance
+        )
+    np.testing.assert_allclose(left.residual, right.residual, rtol=1e-3, atol=1e-4)
+    np.testing.assert_array_equal(left.flag, right.flag)
+
+
+# --- what comes back --------------------------------------------------------------------------
+
+
+def test_many_series_give_a_list_in_the_order_of_the_panel(answers, run):
+    assert [path.name for path in answers] == run.panel.names.tolist()
+    for path in answers:
+        assert isinstance(path, Trajectory)
+        assert len(path) == 20
+        assert path.regimes == ("R0", "R1", "R2")
+        for part in CURVES:
+            assert getattr(path, part).shape == (20, 3)
+        assert path.method == "state-space"
+        assert not path.causal
+        assert path.level == 0.9
+        assert path.trials == 1
+        assert 1e-6 < path.drift < 1
+
+
+def test_one_series_gives_a_trajectory(trained, run, answers):
+    alone = trained.recover(run.panel[2:3])
+    assert isinstance(alone, Trajectory)
+    assert alone.name == run.panel.names[2]
+    close(alone, answers[2])
+
+
+def test_weights_lie_on_the_simplex_inside_their_intervals(answers):
+    for path in answers:
+        np.testing.assert_allclose(path.alpha.sum(axis=1), 1, atol=1e-9)
+        assert path.alpha.min() >= 0
+        assert (path.lower <= path.alpha).all()
+        assert (path.alpha <= path.upper).all()
+        assert path.lower.min() >= 0
+        assert path.upper.max() <= 1
+
+
+def test_without_the_simplex_weights_still_sum_to_one(trained, run):
+    free = trained.recover(run.panel, simplex=False)
+    alpha = np.stack([path.alpha for path in free])
+    np.testing.assert_allclose(alpha.sum(axis=-1), 1, atol=1e-9)
+    assert alpha.min() < 0
+    assert min(path.lower.min() for path in free) < 0
+
+
+def test_the_first_rows_are_warm_up(trained, answers):
+    lags = trained.lags
+    for path in answers:
+        assert path.flag[:lags].tolist() == ["warm-up"] * lags
+        assert "warm-up" not in path.flag[lags:]
+        assert np.isnan(path.residual[:lags]).all()
+        assert np.isfinite(path.residual[lags:]).all()
+
+
+def test_pure_recordings_of_the_training_world_are_told_apart(world, trained):
+    test = world.simulate(15, seed=9)
+    found = trained.recover(test.panel)
+    share = np.stack([path.alpha[2:].mean(axis=0) for path in found])
+    own = share[np.arange(len(share)), test.label].mean()
+    others = (1 - share[np.arange(len(share)), test.label]).mean() / 2
+    assert own > others + 0.1  # a tiny model, but not a blind one
+    residual = np.concatenate([path.residual[4:] for path in found])
+    assert 0.7 < np.sqrt((residual**2).mean()) < 1.4
+
+
+def test_the_frame_has_the_documented_columns(answers):
+    path = answers[1]
+    frame = path.to_frame()
+    assert frame.columns.tolist() == [
+        *("time", "R0", "R1", "R2"),
+        *("R0_lower", "R0_upper", "R1_lower", "R1_upper", "R2_lower", "R2_upper"),
+        *("residual", "flag"),
+    ]
+    np.testing.assert_array_equal(frame["time"], np.arange(20))
+    np.testing.assert_array_equal(frame[["R0", "R1", "R2"]].to_numpy(), path.alpha)
+    np.testing.assert_array_equal(frame["R2_lower"], path.lower[:, 2])
+    np.testing.assert_array_equal(frame["R0_upper"], path.upper[:, 0])
+    assert frame["flag"].tolist() == path.flag.tolist()
+
+
+# --- names and time ---------------------------------------------------------------------------
+
+
+def test_names_and_dates_are_kept(trained, run, answers):
+    start = np.datetime64("2024-03-01T06:00:00", "ns")
+    stamps = [start + np.arange(20) * np.timedelta64(1, "s") + i * np.timedelta64(1, "D")
+              for i in range(2)]  # fmt: skip
+    found = trained.recover(panel_of(run.observations[:2], time=stamps, names=["b", "a"]))
+    assert [path.name for path in found] == ["b", "a"]
+    for path, time, plain in zip(found, stamps, answers, strict=False):
+        assert path.time.dtype == np.dtype("datetime64[ns]")
+        np.testing.assert_array_equal(path.time, time)
+        close(path, plain)
+        assert path.to_frame()["time"].tolist() == list(path.to_frame()["time"])
+        for event in path.events():
+            assert event.onset in time
+            assert event.duration >= np.timedelta64(0, "s")
+
+
+def test_plain_numbers_of_time_are_kept(trained, run, answers):
+    time = 100.5 + np.arange(20)
+    path = trained.recover(panel_of(run.observations[:1], time=time))
+    np.testing.assert_array_equal(path.time, time)
+    close(path, answers[0])
+
+
+# --- gaps and lengths -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_missing_rows_are_flagged_and_less_certain(trained, run, causal):
+    values = run.observations.copy()
+    values[:, 10:12, 3] = np.nan
+    found = trained.recover(panel_of(values, missing="gap"), causal=causal, simplex=False)
+    width = np.stack([path.upper - path.lower for path in found])
+    for path in found:
+        # two rows without values, then `lags` rows without a history
+        assert path.flag[10:14].tolist() == ["missing"] * 4
+        assert not {"missing", "warm-up"} & set(path.flag[[*range(2, 10), *range(14, 20)]])
+        assert np.isnan(path.residual[10:14]).all()
+        assert np.isfinite(path.alpha).all()
+    if causal:
+        assert (np.diff(width[:, 9:14], axis=1) > 0).all()  # ever less certain
+    else:
+        total = width.mean(axis=2)  # over the regimes
+        assert (total[:, 11:13].min(axis=1) > total[:, 9]).all()
+        whole = trained.recover(run.panel, simplex=False)
+        seen = np.stack([path.upper - path.lower for path in whole]).mean(axis=2)
+        assert (total.mean(axis=0)[10:14] > 1.02 * seen.mean(axis=0)[10:14]).all()
+
+
+def test_a_jump_in_time_is_a_gap(trained, run):
+    time = np.arange(20.0)
+    time[10:] += 30
+    path = trained.recover(panel_of(run.observations[:1], time=time), simplex=False)
+    assert path.flag[10:12].tolist() == ["missing"] * 2
+    whole = trained.recover(panel_of(run.observations[:1]), simplex=False)
+    assert whole.flag[10] != "missing"
+    width = path.upper - path.lower
+    assert (width[10:12].mean(axis=0) > (whole.upper - whole.lower)[10:12].mean(axis=0)).all()
+
+
+@pytest.mark.parametrize("options", [{}, {"causal": True}, {"method": "algorithm1"}])
+def test_unequal_lengths_equal_one_by_one(trained, run, options):
+    lengths = [20, 7, 13, 2, 4]
+    panel = panel_of([run.observations[i, :n] for i, n in enumerate(lengths)])
+    together = trained.recover(panel, **options)
+    assert [len(path) for path in together] == lengths
+    for i, path in enumerate(together):
+        alone = trained.recover(panel[[i]], **options)
+        assert alone.name == path.name
+        close(path, alone)
+
+
+def test_groups_of_series_do_not_change_the_answer(trained, run, answers, monkeypatch):
+    monkeypatch.setattr(stage2, "GROUP_ROWS", 45)
+    sizes = [len(part) for part in stage2._groups(run.panel.lengths, False)]
+    assert sizes == [2, 2, 1]
+    for path, whole in zip(trained.recover(run.panel), answers, strict=True):
+        assert path.name == whole.name
+        close(path, whole)
+
+
+@pytest.mark.parametrize("rows", [1, 20, 60, 10**9])
+def test_groups_hold_every_series_once_within_the_limit(monkeypatch, rows):
+    monkeypatch.setattr(stage2, "GROUP_ROWS", rows)
+    lengths = np.array([5, 20, 1, 7, 20, 3])
+    groups = list(stage2._groups(lengths, False))
+    assert sorted(np.concatenate(groups).tolist()) == list(range(6))
+    for group in groups:
+        assert len(group) == 1 or len(group) * lengths[group].max() <= rows
+    assert [part.tolist() for part in stage2._groups(lengths, True)] == [list(range(6))]
+
+
+def test_the_order_of_the_series_does_not_matter(trained, run, answers):
+    order = [3, 0, 4, 2, 1]
+    turned = trained.recover(run.panel[order])
+    assert [path.name for path in turned] == run.panel.names[order].tolist()
+    for path, i in zip(turned, order, strict=True):
+        close(path, answers[i])
+
+
+# --- causal -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("simplex", [True, False])
+@pytest.mark.parametrize("stop", [1, 3, 9, 19])
+def test_a_causal_answer_does_not_know_the_future(trained, run, stop, simplex):
+    whole = trained.recover(run.panel[:1], causal=True, simplex=simplex)
+    start = trained.recover(panel_of(run.observations[:1, :stop]), causal=True, simplex=simplex)
+    assert start.causal
+    for part in CURVES:
+        np.testing.assert_allclose(
+            getattr(start, part), getattr(whole, part)[:stop], rtol=0, atol=1e-9
+        )
+
+
+def test_a_causal_answer_with_uneven_times_does_not_know_the_future(trained, run):
+    time = np.cumsum(np.random.default_rng(0).choice([0.9, 1.0, 1.1], 20))
+    whole = trained.recover(panel_of(run.observations[:1], time=time), causal=True)
+    start = trained.recover(panel_of(run.observations[:1, :9], time=time[:9]), causal=True)
+    for part in CURVES:
+        np.testing.assert_allclose(
+            getattr(start, part), getattr(whole, part)[:9], rtol=0, atol=1e-9
+        )
+
+
+def test_causal_and_offline_differ(trained, run, answers):
+    causal = trained.recover(run.panel[:1], causal=True)
+    assert np.abs(causal.alpha - answers[0].alpha).max() > 0.01
+    np.testing.assert_allclose(causal.alpha[:2], 1 / 3, atol=1e-6)  # nothing seen yet
+
+
+# --- pooling ----------------------------------------------------------------------------------
+
+
+def test_pooling_copies_narrows_the_intervals(trained, run):
+    values = run.observations[:1]
+    one = trained.recover(panel_of(values), simplex=False)
+    width = one.upper - one.lower
+    ratio = []
+    for copies in (50, 500):
+        many = trained.recover(
+            panel_of(np.repeat(values, copies, axis=0)), pool=True, simplex=False
+        )
+        assert isinstance(many, Trajectory)
+        assert many.name == "pooled"
+        assert many.trials == copies
+        narrow = many.upper - many.lower
+        # a few copies may also say that alpha moves faster, and widen a step
+        assert (narrow[2:] < width[2:]).mean() > 0.9
+        ratio.append(narrow[2:].mean() / width[2:].mean())
+    assert ratio[1] < ratio[0] < 0.8
+
+
+def test_pooling_one_series_changes_nothing(trained, run, answers):
+    one = trained.recover(run.panel[:1], pool=True)
+    assert one.trials == 1
+    for part in (*CURVES, "residual"):
+        np.testing.assert_allclose(getattr(one, part), getattr(answers[0], part), atol=1e-6)
+
+
+def test_pooling_gets_closer_to_the_truth_than_single_series(world, trained):
+    many = world.transition("simple", series=40, seed=5)
+    truth = many.alpha[0, 2:]
+    single = np.mean([np.abs(p.alpha[2:] - truth).mean() for p in trained.recover(many.panel)])
+    pooled = trained.recover(many.panel, pool=True)
+    assert np.abs(pooled.alpha[2:] - truth).mean() < single
+    assert pooled.flag[0] == "warm-up"
+
+
+def test_series_of_unequal_length_cannot_be_pooled(trained, run):
+    panel = panel_of([run.observations[0], run.observations[1, :12]])
+    with pytest.raises(DataError, match="12 to 20 rows"):
+        trained.recover(panel, pool=True)
+
+
+# --- choices ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", stage2.METHODS)
+@pytest.mark.parametrize("active", [["R0", "R2"], ["R2", "R0"], ["R1", "R2"]])
+def test_inactive_regimes_have_no_weight(trained, run, method, active):
+    for path in trained.recover(run.panel, method=method, active=active):
+        assert path.regimes == ("R0", "R1", "R2")
+        off = [k for k, name in enumerate(path.regimes) if name not in active]
+        for part in CURVES:
+            assert not getattr(path, part)[:, off].any()
+        np.testing.assert_allclose(path.alpha[2:].sum(axis=1), 1, atol=1e-9)
+
+
+def test_naming_all_regimes_is_the_same_as_naming_none(trained, run, answers):
+    found = trained.recover(run.panel, active=["R2", "R1", "R0"])
+    for path, plain in zip(found, answers, strict=True):
+        close(path, plain, 1e-12)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"method": "magic"},
+        {"method": "algorithm1", "causal": True},
+        {"level": 0.0},
+        {"level": 1.0},
+        {"level": 90},
+        {"level": float("nan")},
+        {"window": -1},
+        {"active": []},
+        {"active": ["R0"]},
+        {"active": ["R0", "R0"]},
+        {"active": ["R0", "R9"]},
+        {"active": "R0"},
+    ],
+)
+def test_what_cannot_be_done_is_refused(trained, run, options):
+    with pytest.raises(ConfigError):
+        trained.recover(run.panel, **options)
+
+
+def test_a_higher_level_is_wider(trained, run):
+    half, most = (trained.recover(run.panel[:1], level=level) for level in (0.5, 0.95))
+    np.testing.assert_array_equal(half.alpha, most.alpha)
+    assert (most.upper - most.lower).mean() > 1.3 * (half.upper - half.lower).mean()
+    assert most.level == 0.95
+
+
+def test_the_papers_method_is_its_parts(trained, run):
+    from mechtrace.recover.algorithm1 import centred_window, static_weights
+
+    found = trained.recover(run.panel, method="algorithm1", window=3)
+    latents = np.stack(trained.encode(run.panel))
+    weights = static_weights(latents, trained.reference_.means)
+    weights[:, : trained.lags] = np.nan
+    expected = centred_window(weights, 3)
+    for path, alpha in zip(found, expected, strict=True):
+        assert path.method == "algorithm1"
+        np.testing.assert_allclose(path.alpha, alpha, rtol=0, atol=1e-5)
+        known = np.isfinite(path.alpha)
+        assert (path.lower[known] <= path.alpha[known]).all()
+        assert (path.alpha[known] <= path.upper[known]).all()
+    assert np.isnan(found[0].alpha[:2]).all()
+
+
+def test_the_papers_method_is_causal_without_its_window(trained, run):
+    options = {"method": "algorithm1", "window": 0, "causal": True}
+    whole = trained.recover(run.panel[:1], **options)
+    start = trained.recover(panel_of(run.observations[:1, :9]), **options)
+    np.testing.assert_allclose(start.alpha, whole.alpha[:9], rtol=0, atol=1e-6)
+    offline = trained.recover(run.panel[:1], method="algorithm1", window=5)
+    assert np.nanmax(np.abs(offline.alpha - whole.alpha)) > 1e-3
+
+
+def test_a_foreign_recording_is_not_explained(trained, run):
+    values = run.observations[:1].copy()
+    values[0, 10] += 25 * values.std()
+    path = trained.recover(panel_of(values))
+    assert path.flag[10] == "unexplained"
+    assert path.residual[10] > 5
+    plain = trained.recover(run.panel[:1])
+    assert plain.flag[10] != "unexplained"
+
+
+# --- files and refusals -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"causal": True}, {"pool": True}, {"method": "algorithm1"}]
+)
+def test_a_stored_model_gives_the_same_answer(trained, run, tmp_path, options):
+    trained.save(tmp_path / "model.mechtrace")
+    again = mt.load(tmp_path / "model.mechtrace")
+    left, right = (model.recover(run.panel, **options) for model in (trained, again))
+    pairs = [(left, right)] if "pool" in options else zip(left, right, strict=True)
+    for one, other in pairs:
+        for part in (*CURVES, "residual", "flag"):
+            np.testing.assert_array_equal(getattr(one, part), getattr(other, part))
+
+
+def test_a_model_that_was_never_fitted_cannot_recover(run):
+    with pytest.raises(NotFitted):
+        mt.Trace(latents=4).recover(run.panel)
+
+
+def test_other_channels_are_refused(trained, run):
+    with pytest.raises(DataError, match="shape"):
+        trained.recover(panel_of(run.observations[:, :, :5]))
+
+
+# --- the reference ----------------------------------------------------------------------------
+
+
+def test_the_reference_survives_storage(trained):
+    reference = trained.reference_
+    again = Reference.from_arrays(reference.arrays())
+    assert again is not None
+    for name, value in vars(reference).items():
+        np.testing.assert_array_equal(getattr(again, name), value)
+    assert Reference.from_arrays({}) is None
+
+
+def test_the_precision_inverts_the_mean_noise(trained):
+    reference = trained.reference_
+    covariance = reference.noise.mean(axis=0)
+    np.testing.assert_allclose(reference.precision @ covariance, np.eye(4), atol=1e-3)
+
+
+def test_the_reference_of_a_fit_is_of_its_latents(trained, panel):
+    reference = trained.reference_
+    assert reference.means.shape == (3, 4)
+    assert reference.noise.shape == (3, 4, 4)
+    assert np.linalg.eigvalsh(reference.precision).min() > 0
+    latents = np.stack(trained.encode(panel))[:, 2:]
+    own = latents.reshape(3, 12, 18, 4).mean(axis=(1, 2))
+    deviation = np.sqrt(np.diagonal(reference.spread))
+    assert (np.abs(reference.means - own) < 1.5 * deviation).all()
