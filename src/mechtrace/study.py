@@ -70,6 +70,11 @@ def _compare(trace: Trace, glide: worlds.Simulation) -> dict[str, float]:
     singles = cast(list[Trajectory], trace.recover(glide.panel))
     static = cast(Trajectory, trace.recover(glide.panel, pool=True, method="algorithm1"))
     static_singles = cast(list[Trajectory], trace.recover(glide.panel, method="algorithm1"))
+    taking_part = [n for n, w in zip(trace.regimes_, truth.max(axis=0), strict=True) if w > 0]
+    told = cast(
+        Trajectory,
+        trace.recover(glide.panel, pool=True, method="algorithm1", active=taking_part),
+    )
     best, best_pooled = oracle(glide), oracle(glide, pool=True)
 
     def corr(curves: Sequence[np.ndarray]) -> float:
@@ -88,6 +93,7 @@ def _compare(trace: Trace, glide: worlds.Simulation) -> dict[str, float]:
         "oracle_pooled": corr(list(best_pooled.alpha)),
         "oracle_single": corr(list(best.alpha)),
         "algorithm1_pooled": corr([static.alpha]),
+        "algorithm1_pooled_told_active": corr([told.alpha]),
         "algorithm1_single": corr([path.alpha for path in static_singles]),
         "pooled_mae": weight_error(truth[late], pooled.alpha[late]),
         "cover_pooled": cover([pooled.lower], [pooled.upper]),
