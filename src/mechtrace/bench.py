@@ -176,6 +176,43 @@ def bench_latents(
     }
 
 
+def bench_recover(
+    *,
+    series: int = 4000,
+    length: int = 50,
+    regimes: int = 5,
+    method: str = "state-space",
+    causal: bool = False,
+    cpu_threads: int = 1,
+    say: Say = print,
+) -> dict[str, Any]:
+    """Steps per second from observations to weights with intervals."""
+    world = worlds.make("paper", regimes=regimes)
+    trace = Trace(steps=400).fit(world.simulate(100).panel, progress=False)
+    panel = world.transition("simple", series=series, length=length).panel
+    window = 0 if causal else 5
+    with threads(cpu_threads):
+        trace.recover(
+            panel[np.arange(min(series, 8))], method=method, causal=causal, window=window
+        )
+        began = time.perf_counter()
+        trace.recover(panel, method=method, causal=causal, window=window)
+        elapsed = time.perf_counter() - began
+        where = machine(torch.device("cpu"))
+    result = {
+        "steps_per_second": panel.rows / elapsed,
+        "series": series,
+        "length": length,
+        "regimes": regimes,
+        "method": method,
+        "causal": causal,
+        "machine": where,
+        "versions": versions(),
+    }
+    say(f"{method}: {result['steps_per_second']:,.0f} steps/s ({series:,} series of {length})")
+    return result
+
+
 def simulate_to_file(path: Path, series: int, world: str = "paper") -> None:
     """Pure runs of a world, as a file that training can map."""
     worlds.make(world).simulate(series).panel.to_npz(path)

@@ -334,6 +334,30 @@ def bench_train(
     _write_json(json_file, result)
 
 
+@bench_app.command("recover")
+def bench_recover(
+    series: Annotated[int, typer.Option(help="New recordings.")] = 4000,
+    length: Annotated[int, typer.Option(help="Their length.")] = 50,
+    regimes: Annotated[int, typer.Option(help="Regimes.")] = 5,
+    method: Annotated[str, typer.Option(help="state-space or algorithm1.")] = "state-space",
+    causal: Annotated[bool, typer.Option("--causal", help="Use only the past.")] = False,
+    threads: Annotated[int, typer.Option(help="CPU threads.")] = 1,
+    json_file: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Steps per second from observations to weights with intervals.
+
+    Example: mechtrace bench recover --series 1 --length 100000
+    """
+    from . import bench
+
+    result = bench.bench_recover(
+        series=series, length=length, regimes=regimes, method=method, causal=causal,
+        cpu_threads=threads, say=_sayer(quiet),
+    )  # fmt: skip
+    _write_json(json_file, result)
+
+
 @bench_app.command("scale")
 def bench_scale(
     series: Annotated[str, typer.Option(help="Series per regime.")] = "400,4000,40000",

@@ -15,6 +15,8 @@ from .windows import find_runs
 
 #: Rows encoded in one call; bounds memory whatever the length of a series.
 CHUNK_ROWS = 1 << 15
+#: Rows predicted in one call: K hidden layers of so many rows still fit into a processor's cache.
+PREDICTED_ROWS = 1 << 11
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,8 +94,8 @@ def predict(model: SequentialVAE, latents: Latents, panel: Panel) -> np.ndarray:
     position[runs.start[for_row] + within] = within
     ready = np.flatnonzero(position >= lags)
     kind = model.centre.dtype
-    for first in range(0, len(ready), CHUNK_ROWS):
-        rows = ready[first : first + CHUNK_ROWS]
+    for first in range(0, len(ready), PREDICTED_ROWS):
+        rows = ready[first : first + PREDICTED_ROWS]
         past = np.stack([mean[rows - lag] for lag in range(lags, 0, -1)], axis=1)
         now = np.zeros((len(rows), 1, d))
         steps = torch.from_numpy(np.concatenate([past, now], axis=1)).to(model.centre.device, kind)

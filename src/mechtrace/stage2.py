@@ -20,8 +20,8 @@ from .recover.trajectory import Trajectory
 from .series import Panel
 
 METHODS = ("state-space", "algorithm1")
-#: Rows of padded series that are worked on at once.
-GROUP_ROWS = 200_000
+#: Rows of padded series that are worked on at once; more would leave the processor's cache.
+GROUP_ROWS = 20_000
 #: A step whose residual is rarer than this in pure regimes is not explained by any of them.
 UNEXPLAINED = 1e-3
 

@@ -90,6 +90,16 @@ class Plane:
     dims: np.ndarray  # (S, T)
     basis: np.ndarray  # (K, m)
 
+    def repeated(self, times: int) -> Plane:
+        """All series again and again."""
+        return Plane(
+            A=np.tile(self.A, (times, 1, 1, 1)),
+            b=np.tile(self.b, (times, 1, 1)),
+            offset=np.tile(self.offset, (times, 1)),
+            dims=np.tile(self.dims, (times, 1)),
+            basis=self.basis,
+        )
+
     def weights(self, beta: np.ndarray) -> np.ndarray:
         """alpha of beta (..., m): (..., K)."""
         return beta @ self.basis.T + 1.0 / len(self.basis)

@@ -149,15 +149,20 @@ def average_over_drifts(plane: Plane, elapsed: np.ndarray, *, causal: bool) -> A
     series. The causal answer at a step weighs by the likelihood up to that step, so it needs no
     drift from the future either.
     """
-    runs = [run_filter(plane, q, elapsed) for q in DRIFTS]
-    scores = np.stack([run.log_likelihood for run in runs])  # (Q, T, S)
+    series, count = len(plane.b), len(DRIFTS)
+    # every series once per drift, side by side: one pass of the filter serves them all
+    run = run_filter(
+        plane.repeated(count), np.repeat(DRIFTS, series), np.tile(elapsed, (count, 1))
+    )
+    scores = run.log_likelihood.reshape(-1, count, series).swapaxes(0, 1)  # (Q, T, S)
     whole = drift_shares(scores[:, -1])
     share = drift_shares(scores) if causal else whole[:, None]  # (Q, T or 1, S)
+    answer = run if causal else smooth(run)
     average = Moments()
-    for run, w in zip(runs, share, strict=True):
+    for i, w in enumerate(share):
         if w.any():
-            answer = run if causal else smooth(run)
-            average.add(w, answer.mean, answer.covariance)
+            mine = slice(i * series, (i + 1) * series)
+            average.add(w, answer.mean[..., mine], answer.covariance[..., mine])
     mean, covariance = average.result()
     estimate = Estimate(mean.transpose(2, 0, 1), covariance.transpose(3, 0, 1, 2))
     return Averaged(estimate, np.exp(np.log(DRIFTS) @ whole))
