@@ -7,6 +7,7 @@ Shapes: `z` is (K, N, d), one row of blocks per regime, each evaluated by its ow
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 
 import torch
 from torch import Tensor, nn
@@ -28,7 +29,7 @@ def gaussian_log_prob(standardised: Tensor) -> Tensor:
     return -0.5 * standardised.square() - HALF_LOG_2PI
 
 
-class ExpertBank(nn.Module):
+class ExpertBank(nn.Module, ABC):
     """What every kind of expert offers; stage 2 needs no more than this."""
 
     centre: Tensor
@@ -41,17 +42,17 @@ class ExpertBank(nn.Module):
         self.register_buffer("centre", torch.zeros(latents))
         self.register_buffer("spread", torch.ones(latents))
 
+    @abstractmethod
     def log_prob(self, z: Tensor, history: Tensor) -> Tensor:
         """log p_k(z | history) of each regime's own rows: (K, N)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def conditional_mean(self, history: Tensor) -> Tensor:
         """E_k[z | history] of every regime at (N, L*d) or (K, N, L*d) histories: (K, N, d)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def noise_scale(self, history: Tensor) -> Tensor:
         """Standard deviation of z given the history, (K, N, d)."""
-        raise NotImplementedError
 
     def deviation(self) -> Tensor:
         """Squared size of the parts that each regime has for itself; shrinkage acts on it."""

@@ -1,0 +1,140 @@
+"""`mechtrace bench`: measure ourselves."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from .cli_options import Device, Experts, Json, Quiet, numbers, sayer, write_json
+
+bench_app = typer.Typer(
+    help="Measure mechtrace on this machine.", no_args_is_help=True, rich_markup_mode=None
+)
+
+
+@bench_app.command("train")
+def bench_train(
+    experts: Annotated[Experts, typer.Option(help="Kind of experts.")] = Experts.affine,
+    seconds: Annotated[float, typer.Option(help="How long to measure.")] = 10.0,
+    threads: Annotated[int, typer.Option(help="CPU threads.")] = 1,
+    batch: Annotated[int | None, typer.Option(help="Series per step.")] = None,
+    hidden: Annotated[int, typer.Option(help="Width of the networks.")] = 128,
+    layers: Annotated[int, typer.Option(help="Weight layers of encoder and decoder.")] = 2,
+    expert_layers: Annotated[int | None, typer.Option(help="Weight layers of experts.")] = None,
+    regimes: int = 5,
+    latents: int = 8,
+    channels: int = 16,
+    lags: int = 2,
+    length: int = 50,
+    device: Device = "cpu",
+    graph: Annotated[bool, typer.Option(help="Captured graph on CUDA.")] = True,
+    json_file: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Transitions per second of complete training steps.
+
+    Example: mechtrace bench train --experts nonparametric --json train.json
+    """
+    from . import bench
+
+    result = bench.bench_train(
+        experts=experts.value, seconds=seconds, cpu_threads=threads, batch=batch, hidden=hidden,
+        layers=layers, expert_layers=expert_layers, regimes=regimes, latents=latents,
+        channels=channels, lags=lags, length=length, device=device, graph=graph,
+        say=sayer(quiet),
+    )  # fmt: skip
+    write_json(json_file, result)
+
+
+@bench_app.command("recover")
+def bench_recover(
+    series: Annotated[int, typer.Option(help="New recordings.")] = 4000,
+    length: Annotated[int, typer.Option(help="Their length.")] = 50,
+    regimes: Annotated[int, typer.Option(help="Regimes.")] = 5,
+    method: Annotated[str, typer.Option(help="state-space or algorithm1.")] = "state-space",
+    causal: Annotated[bool, typer.Option("--causal", help="Use only the past.")] = False,
+    threads: Annotated[int, typer.Option(help="CPU threads.")] = 1,
+    json_file: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Steps per second from observations to weights with intervals.
+
+    Example: mechtrace bench recover --series 1 --length 100000
+    """
+    from . import bench
+
+    result = bench.bench_recover(
+        series=series, length=length, regimes=regimes, method=method, causal=causal,
+        cpu_threads=threads, say=sayer(quiet),
+    )  # fmt: skip
+    write_json(json_file, result)
+
+
+@bench_app.command("scale")
+def bench_scale(
+    series: Annotated[str, typer.Option(help="Series per regime.")] = "400,4000,40000",
+    steps: Annotated[int, typer.Option(help="Training steps for each.")] = 300,
+    device: Device = "cpu",
+    json_file: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Cost per transition and peak memory against the size of the data, trained from disk.
+
+    Example: mechtrace bench scale --series 400,40000
+    """
+    from . import bench
+
+    result = bench.bench_scale(numbers(series), steps=steps, device=device, say=sayer(quiet))
+    write_json(json_file, result)
+
+
+@bench_app.command("recovery")
+def bench_recovery(
+    world: Annotated[str, typer.Option(help="Preset of the world.")] = "paper",
+    regimes: Annotated[int, typer.Option(help="Regimes in all.")] = 5,
+    active: Annotated[str, typer.Option(help="How many take part.")] = "3,5",
+    series: Annotated[int, typer.Option(help="Training series per regime.")] = 2000,
+    trials: Annotated[int, typer.Option(help="Transitions to pool.")] = 200,
+    lengths: Annotated[str, typer.Option(help="Lengths of the transitions.")] = "50",
+    seeds: Annotated[int, typer.Option(help="Fresh worlds.")] = 5,
+    steps: Annotated[int | None, typer.Option(help="Training steps (default: as fit).")] = None,
+    device: Device = "auto",
+    json_file: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Quality of alpha(t): learned, oracle and algorithm 1, pooled and single, with coverage.
+
+    Example: mechtrace bench recovery --world paper-positive --lengths 50,200
+    """
+    from .study import recovery_study
+
+    settings: dict[str, Any] = {"device": device} | ({"steps": steps} if steps else {})
+    result = recovery_study(
+        world=world, regimes=regimes, active=numbers(active), series=series, trials=trials,
+        lengths=numbers(lengths), seeds=seeds, say=sayer(quiet), **settings,
+    )  # fmt: skip
+    write_json(json_file, result)
+
+
+@bench_app.command("latents")
+def bench_latents(
+    world: Annotated[str, typer.Option(help="Preset of the world.")] = "paper",
+    series: Annotated[int, typer.Option(help="Series per regime.")] = 400,
+    seeds: Annotated[int, typer.Option(help="Fresh worlds.")] = 5,
+    steps: Annotated[int | None, typer.Option(help="Training steps (default: as fit).")] = None,
+    device: Device = "auto",
+    json_file: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """How well learned latents explain the true ones, over several worlds.
+
+    Example: mechtrace bench latents --world laplace --seeds 3
+    """
+    from . import bench
+
+    settings: dict[str, Any] = {"device": device} | ({"steps": steps} if steps else {})
+    result = bench.bench_latents(
+        world=world, series=series, seeds=seeds, say=sayer(quiet), **settings
+    )
+    write_json(json_file, result)

@@ -1,0 +1,108 @@
+"""Options that commands share, and the small things that all of them do."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .errors import ConfigError, DataError
+
+Json = Annotated[Path | None, typer.Option("--json", help="Also write the result to this file.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+Seed = Annotated[int, typer.Option(help="Seed of everything random.")]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+
+
+class Experts(StrEnum):
+    """Kinds of experts."""
+
+    affine = "affine"
+    nonparametric = "nonparametric"
+    spline = "spline"
+    maf = "maf"
+
+
+def sayer(quiet: bool) -> Any:
+    """How to speak: aloud or not at all."""
+    return (lambda text: None) if quiet else typer.echo
+
+
+def write_json(path: Path | None, result: dict[str, Any]) -> None:
+    """Write a result for machines, whole or not at all."""
+    if path is None:
+        return
+    from .atomic import atomic_path
+
+    with atomic_path(path) as temporary:
+        text = json.dumps(result, indent=1, default=plain)
+        temporary.write_text(text + "\n", encoding="utf-8")
+
+
+def plain(value: Any) -> Any:
+    """numpy numbers and times for JSON."""
+    item = value.item() if hasattr(value, "item") else value
+    return item if isinstance(item, (int, float)) else str(value)
+
+
+def write_panel(panel: Any, path: Path) -> None:
+    """Write recordings in the format of the suffix."""
+    writers = {".csv": "to_csv", ".parquet": "to_parquet", ".npz": "to_npz"}
+    if path.suffix.lower() not in writers:
+        raise DataError(
+            "is not a file type that can be written",
+            where=str(path),
+            fix="use .csv, .parquet or .npz",
+        )
+    getattr(panel, writers[path.suffix.lower()])(path)
+
+
+def write_table(paths: list[Any], out: Path) -> None:
+    """Write recovered curves as one table."""
+    import pandas as pd
+
+    from .atomic import atomic_path
+
+    frames = [path.to_frame().assign(series=path.name) for path in paths]
+    frame = pd.concat(frames, ignore_index=True)
+    frame.insert(0, "series", frame.pop("series"))
+    with atomic_path(out) as temporary:
+        if out.suffix.lower() == ".csv":
+            frame.to_csv(temporary, index=False)
+        else:
+            frame.to_parquet(temporary)
+
+
+def check_target(path: Path) -> None:
+    """Refuse a bad target before hours of work, not after."""
+    if path.is_dir() or not path.parent.is_dir():
+        raise DataError(
+            "the model cannot be written there",
+            where=str(path),
+            fix="choose a file in an existing folder",
+        )
+
+
+def numbers(text: str) -> list[int]:
+    """Whole numbers from text such as 0,2,4."""
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError as error:
+        raise ConfigError(f"{text!r} is not a list of whole numbers", fix="write 0,2,4") from error
+
+
+def options(pairs: list[str]) -> dict[str, Any]:
+    """Options of a world from name=value pairs; values are JSON or text."""
+    options = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise ConfigError(f"{pair!r} is not name=value", fix="write --set noise=0.2")
+        try:
+            options[name] = json.loads(value)
+        except ValueError:
+            options[name] = value
+    return options
