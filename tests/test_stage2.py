@@ -193,7 +193,7 @@ def test_unequal_lengths_equal_one_by_one(trained, run, options):
 
 def test_groups_of_series_do_not_change_the_answer(trained, run, answers, monkeypatch):
     monkeypatch.setattr(stage2, "GROUP_ROWS", 45)
-    sizes = [len(part) for part in stage2._groups(run.panel.lengths, False)]
+    sizes = [len(part) for part in stage2._groups(run.panel.lengths)]
     assert sizes == [2, 2, 1]
     for path, whole in zip(trained.recover(run.panel), answers, strict=True):
         assert path.name == whole.name
@@ -204,11 +204,10 @@ def test_groups_of_series_do_not_change_the_answer(trained, run, answers, monkey
 def test_groups_hold_every_series_once_within_the_limit(monkeypatch, rows):
     monkeypatch.setattr(stage2, "GROUP_ROWS", rows)
     lengths = np.array([5, 20, 1, 7, 20, 3])
-    groups = list(stage2._groups(lengths, False))
+    groups = list(stage2._groups(lengths))
     assert sorted(np.concatenate(groups).tolist()) == list(range(6))
     for group in groups:
         assert len(group) == 1 or len(group) * lengths[group].max() <= rows
-    assert [part.tolist() for part in stage2._groups(lengths, True)] == [list(range(6))]
 
 
 def test_the_order_of_the_series_does_not_matter(trained, run, answers):

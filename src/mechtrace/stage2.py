@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import chi2, norm
@@ -81,18 +82,29 @@ def recover(
     usual = panel.usual_step if step is None else step
     panel = _in_training_steps(panel, step)
     encoded = latents.encode(model, panel)
-    expected = latents.predict(model, encoded, panel)
-    found: list[Trajectory] = []
-    pooled: list[Stack] = []
-    for chosen in _groups(panel.lengths, request.pool):
-        stack = Stack.of(panel, encoded.mean, expected, chosen, reference.precision, usual)
-        if request.pool:
-            pooled.append(stack)
-        else:
-            found += _answer(stack, reference, regimes, active, request)
-    if not request.pool:
-        return sorted(found, key=lambda path: _order(panel, path.name))
-    return _answer(_pooled(pooled), reference, regimes, active, request)
+    rows = Rows(
+        encoded.mean,
+        latents.predict(model, encoded, panel),
+        np.maximum(panel.steps() / usual, 0.01),
+        reference.precision,
+    )
+    if request.pool:
+        stack = Stack.of(panel, rows, np.arange(len(panel))).pooled()
+        return _answer(stack, reference, regimes, active, request)
+    found: dict[int, Trajectory] = {}
+    for chosen in _groups(panel.lengths):
+        paths = _answer(Stack.of(panel, rows, chosen), reference, regimes, active, request)
+        found |= zip(chosen.tolist(), paths, strict=True)
+    return [found[i] for i in range(len(panel))]
+
+
+class Rows(NamedTuple):
+    """What is known of every row of a panel, and the precision of its noise."""
+
+    latents: np.ndarray  # (rows, d)
+    expected: np.ndarray  # (rows, K, d)
+    elapsed: np.ndarray  # (rows,): usual steps since the row before
+    precision: np.ndarray  # (d, d)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,61 +120,49 @@ class Stack:
     trials: int = 1
 
     @classmethod
-    def of(
-        cls,
-        panel: Panel,
-        mean: np.ndarray,
-        expected: np.ndarray,
-        chosen: np.ndarray,
-        precision: np.ndarray,
-        usual_step: float,
-    ) -> Stack:
+    def of(cls, panel: Panel, known: Rows, chosen: np.ndarray) -> Stack:
         """Gather the rows of the chosen series."""
         length = panel.lengths[chosen]
         step = np.arange(length.max())
         real = step < length[:, None]
         rows = np.where(real, panel.offsets[chosen][:, None] + step, 0)
-        z = np.where(real[..., None], mean[rows], np.nan)
-        m = np.where(real[..., None, None], expected[rows], np.nan)
-        times = [panel.time_of(int(i)) for i in chosen]
-        elapsed = np.maximum(panel.steps() / usual_step, 0.01)
+        z = np.where(real[..., None], known.latents[rows], np.nan)
+        m = np.where(real[..., None, None], known.expected[rows], np.nan)
         return cls(
             names=[str(panel.names[i]) for i in chosen],
-            times=times,
-            elapsed=np.where(real, elapsed[rows], 1.0),
+            times=[panel.time_of(int(i)) for i in chosen],
+            elapsed=np.where(real, known.elapsed[rows], 1.0),
             latents=z,
-            evidence=Evidence.of_block(m, z, precision),
-            log_det=-float(np.linalg.slogdet(precision)[1]),
+            evidence=Evidence.of_block(m, z, known.precision),
+            log_det=-float(np.linalg.slogdet(known.precision)[1]),
         )
 
     def log_dets(self) -> np.ndarray:
         """What the noise covariance adds to `evidence.offset` at each step, (S, T)."""
         return self.log_det * self.evidence.dims / self.latents.shape[-1]
 
-
-def _pooled(stacks: list[Stack]) -> Stack:
-    """Trials of one schedule: information adds up, latents are averaged."""
-    stack = stacks[0]
-    lengths = {len(time) for time in stack.times}
-    if len(lengths) == 1 and any((time != stack.times[0]).any() for time in stack.times):
-        raise DataError(
-            "the series have different time stamps, so they cannot be pooled",
-            fix="align the trials in time, for example by counting from each one's start",
+    def pooled(self) -> Stack:
+        """Trials of one schedule: information adds up, latents are averaged."""
+        lengths = {len(time) for time in self.times}
+        if len(lengths) > 1:
+            raise DataError(
+                f"series of {min(lengths)} to {max(lengths)} rows cannot be pooled",
+                fix="pool only trials of equal length, aligned in time",
+            )
+        if any((time != self.times[0]).any() for time in self.times):
+            raise DataError(
+                "the series have different time stamps, so they cannot be pooled",
+                fix="align the trials in time, for example by counting from each one's start",
+            )
+        return Stack(
+            names=["pooled"],
+            times=self.times[:1],
+            elapsed=self.elapsed[:1],
+            latents=_mean_of_known(self.latents),
+            evidence=self.evidence.pooled(),
+            log_det=self.log_det,
+            trials=len(self.names),
         )
-    if len(lengths) > 1:
-        raise DataError(
-            f"series of {min(lengths)} to {max(lengths)} rows cannot be pooled",
-            fix="pool only trials of equal length, aligned in time",
-        )
-    return Stack(
-        names=["pooled"],
-        times=stack.times[:1],
-        elapsed=stack.elapsed[:1],
-        latents=_mean_of_known(stack.latents),
-        evidence=stack.evidence.pooled(),
-        log_det=stack.log_det,
-        trials=len(stack.names),
-    )
 
 
 def _answer(
@@ -276,11 +276,8 @@ def _in_training_steps(panel: Panel, step: float | None) -> Panel:
     return replace(panel, gap=1.5 * step)
 
 
-def _groups(lengths: np.ndarray, together: bool) -> Iterator[np.ndarray]:
+def _groups(lengths: np.ndarray) -> Iterator[np.ndarray]:
     """Series of similar length, so that little is padded."""
-    if together:
-        yield np.arange(len(lengths))
-        return
     order = np.argsort(lengths, kind="stable")
     start = 0
     while start < len(order):
@@ -289,10 +286,6 @@ def _groups(lengths: np.ndarray, together: bool) -> Iterator[np.ndarray]:
             stop += 1
         yield order[start:stop]
         start = stop
-
-
-def _order(panel: Panel, name: str) -> int:
-    return panel._position(name)
 
 
 def _mean_of_known(values: np.ndarray) -> np.ndarray:
