@@ -12,6 +12,9 @@ from .events import Event, find_events
 if TYPE_CHECKING:
     import pandas as pd
 
+#: A regime with at least this share on average is said to be at work throughout.
+CLEAR = 0.75
+
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
@@ -66,7 +69,10 @@ class Trajectory:
             known = np.isfinite(self.alpha).all(axis=1) & (self.flag != "warm-up")
             if not known.any():
                 return f"{self.name}: too short to say anything"
-            leader = self.regimes[int(self.alpha[known].mean(axis=0).argmax())]
+            shares = self.alpha[known].mean(axis=0)
+            leader, share = self.regimes[int(shares.argmax())], float(shares.max())
+            if share < CLEAR:
+                return f"{self.name}: no clear change; {leader} leads with {share:.2f} on average"
             return f"{self.name}: no change, {leader} throughout"
         text = [f"{events[0].from_regime} until {events[0].onset}"]
         text += [f"{e.to_regime} from {e.end} (halfway at {e.midpoint})" for e in events]
