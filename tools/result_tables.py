@@ -54,6 +54,25 @@ def speed() -> str:
     return "\n".join(lines) + "\n"
 
 
+def recover_speed() -> str:
+    """Speed of stage 2."""
+    lines = [
+        "## Speed of recovery",
+        "",
+        "From observations to weights with intervals, default method, one thread:"
+        " `mechtrace bench recover`, with `--series 1 --length 20000` for the second row.",
+        "",
+        "| series | length | regimes | steps/s |",
+        "|---|---|---|---|",
+    ]
+    for name in ("bench-recover-cpu", "bench-recover-single-cpu"):
+        r = load(name)
+        lines.append(
+            f"| {r['series']:,} | {r['length']:,} | {r['regimes']} | {r['steps_per_second']:,.0f} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
 def scale() -> str:
     """Cost against the number of series."""
     r = load("bench-scale-cpu")
@@ -226,7 +245,7 @@ def readme() -> str:
 
 def page() -> str:
     """The whole page."""
-    return "\n".join([HEADER, speed(), scale(), latents(), recovery()])
+    return "\n".join([HEADER, speed(), recover_speed(), scale(), latents(), recovery()])
 
 
 def outputs() -> dict[Path, str]:
