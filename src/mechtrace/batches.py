@@ -21,20 +21,21 @@ class Batches:
     """
 
     def __init__(
-        self, panel: Panel, sampler: CropSampler, latents: int, device: torch.device
+        self,
+        panel: Panel,
+        sampler: CropSampler,
+        latents: int,
+        device: torch.device,
+        resident: Tensor | None = None,
     ) -> None:
         self.panel, self.sampler, self.device = panel, sampler, device
         shape = (sampler.regimes, sampler.per_regime, sampler.length)
-        kind = torch.uint8 if panel.values.dtype == np.uint8 else torch.float32
+        kind = _kind(panel)
         self.x = torch.zeros(*shape, *panel.shape, dtype=kind, device=device)
         self.noise = torch.zeros(*shape, latents, device=device)
         self.valid = torch.ones(shape, dtype=torch.bool, device=device) if sampler.padded else None
         self._generator = torch.Generator(device=device)
-        self._resident: Tensor | None = None
-        if device.type == "cuda":
-            size = panel.values.size * self.x.element_size()
-            if size < RESIDENT_SHARE * torch.cuda.mem_get_info(device)[0]:
-                self._resident = _to_device(panel.values, kind, device)
+        self._resident = resident
 
     def transitions(self, lags: int) -> int:
         """Steps with a history in one batch (padding counted, as it costs the same)."""
@@ -56,6 +57,21 @@ class Batches:
         seed = step if noise_seed is None else noise_seed
         self._generator.manual_seed(self.sampler.seed * 1_000_003 + seed)
         self.noise.normal_(generator=self._generator)
+
+
+def on_device(panel: Panel, device: torch.device) -> Tensor | None:
+    """The whole panel on the GPU, shared by all batches; None on a CPU or if it is too large."""
+    if device.type != "cuda":
+        return None
+    kind = _kind(panel)
+    size = panel.values.size * kind.itemsize
+    if size >= RESIDENT_SHARE * torch.cuda.mem_get_info(device)[0]:
+        return None
+    return _to_device(panel.values, kind, device)
+
+
+def _kind(panel: Panel) -> torch.dtype:
+    return torch.uint8 if panel.values.dtype == np.uint8 else torch.float32
 
 
 def _to_device(values: np.ndarray, kind: torch.dtype, device: torch.device) -> Tensor:

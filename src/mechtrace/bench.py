@@ -70,16 +70,14 @@ def bench_train(
         before = _peak_memory(device)
         run = Run.prepare(panel, config)
         trainer = run.trainer
-        if trainer.device.type == "cuda" and graph:
-            trainer.batches.load(0)
-            trainer.capture()
+        trainer.capture()
         for step in range(3):
-            trainer._step(step)
+            trainer.step(step)
         _wait(trainer.device)
         began, steps = time.perf_counter(), 0
         while time.perf_counter() - began < seconds:
             for _ in range(50 if trainer.device.type == "cuda" else 1):
-                trainer._step(steps)
+                trainer.step(steps)
                 steps += 1
             _wait(trainer.device)
         elapsed = time.perf_counter() - began

@@ -12,8 +12,11 @@ from .cli_bench import bench_app
 from .cli_options import (
     Experts,
     Json,
+    Missing,
     Quiet,
     Seed,
+    SeriesColumn,
+    TimeColumn,
     check_target,
     numbers,
     options,
@@ -107,12 +110,10 @@ def simulate(
 def fit(
     data: Annotated[Path, typer.Argument(help="Labelled recordings: .csv, .parquet or .npz.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="File for the trained model.")],
-    time: Annotated[str | None, typer.Option(help="Column with the time.")] = None,
-    series: Annotated[str | None, typer.Option(help="Column that names the recording.")] = None,
+    time: TimeColumn = None,
+    series: SeriesColumn = None,
     regime: Annotated[str | None, typer.Option(help="Column with the regime.")] = None,
-    missing: Annotated[
-        str | None, typer.Option(help="Missing cells: error, gap or interpolate.")
-    ] = None,
+    missing: Missing = None,
     config: Annotated[Path | None, typer.Option(help="Settings from a TOML file.")] = None,
     latents: Annotated[int | None, typer.Option(help="Latent dimensions.")] = None,
     lags: Annotated[int | None, typer.Option(help="Steps of history an expert sees.")] = None,
@@ -191,11 +192,9 @@ def recover(
     model: Annotated[Path, typer.Argument(help="A trained model.")],
     data: Annotated[Path, typer.Argument(help="New recordings: .csv, .parquet or .npz.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Table to write: .csv or .parquet.")],
-    time: Annotated[str | None, typer.Option(help="Column with the time.")] = None,
-    series: Annotated[str | None, typer.Option(help="Column that names the recording.")] = None,
-    missing: Annotated[
-        str | None, typer.Option(help="Missing cells: error, gap or interpolate.")
-    ] = None,
+    time: TimeColumn = None,
+    series: SeriesColumn = None,
+    missing: Missing = None,
     method: Annotated[str, typer.Option(help="state-space or algorithm1.")] = "state-space",
     causal: Annotated[bool, typer.Option("--causal", help="Use only the past.")] = False,
     pool: Annotated[bool, typer.Option("--pool", help="Trials of one schedule.")] = False,
@@ -211,9 +210,6 @@ def recover(
     """
     from dataclasses import asdict
 
-    from .columns import read_panel
-    from .estimator import load
-
     say = sayer(quiet)
     for target in (out, report):
         if target is not None:
@@ -222,16 +218,12 @@ def recover(
         raise DataError(
             "the file type cannot be written", where=str(out), fix="use .csv, .parquet"
         )
-    trace = load(model)
-    panel, how = read_panel(
-        data, missing=missing, channels=trace.channels_, time=time, series=series, regime=None
-    )
+    trace, panel, how = _model_and_data(model, data, missing, time, series)
     say(how)
-    found = trace.recover(
-        panel, method=method, causal=causal, pool=pool, level=level,
+    paths = _all_paths(
+        trace, panel, method=method, causal=causal, pool=pool, level=level,
         active=active.split(",") if active else None,
     )  # fmt: skip
-    paths = found if isinstance(found, list) else [found]
     write_table(paths, out)
     for path in paths[:10]:
         say(str(path))
@@ -250,11 +242,9 @@ def recover(
 def diagnose(
     model: Annotated[Path, typer.Argument(help="A trained model.")],
     data: Annotated[Path, typer.Argument(help="New recordings: .csv, .parquet or .npz.")],
-    time: Annotated[str | None, typer.Option(help="Column with the time.")] = None,
-    series: Annotated[str | None, typer.Option(help="Column that names the recording.")] = None,
-    missing: Annotated[
-        str | None, typer.Option(help="Missing cells: error, gap or interpolate.")
-    ] = None,
+    time: TimeColumn = None,
+    series: SeriesColumn = None,
+    missing: Missing = None,
     method: Annotated[str, typer.Option(help="state-space or algorithm1.")] = "state-space",
     pool: Annotated[bool, typer.Option("--pool", help="Trials of one schedule.")] = False,
     json_file: Json = None,
@@ -264,15 +254,8 @@ def diagnose(
 
     Example: mechtrace diagnose gait.mechtrace new.csv
     """
-    from .columns import read_panel
-    from .estimator import load
-
-    trace = load(model)
-    panel, _ = read_panel(
-        data, missing=missing, channels=trace.channels_, time=time, series=series, regime=None
-    )
-    found = trace.recover(panel, method=method, pool=pool)
-    diagnoses = [trace.diagnose(p) for p in (found if isinstance(found, list) else [found])]
+    trace, panel, _ = _model_and_data(model, data, missing, time, series)
+    diagnoses = [trace.diagnose(p) for p in _all_paths(trace, panel, method=method, pool=pool)]
     for diagnosis in diagnoses:
         sayer(quiet)(str(diagnosis))
     write_json(json_file, {"diagnoses": [diagnosis.to_dict() for diagnosis in diagnoses]})
@@ -293,6 +276,25 @@ def info(
     trace = load(file)
     sayer(quiet)(trace.card_.rstrip())
     write_json(json_file, trace.facts_)
+
+
+def _model_and_data(
+    model: Path, data: Path, missing: str | None, time: str | None, series: str | None
+) -> tuple[Any, Any, str]:
+    """A stored model, new recordings of its channels, and how their columns were read."""
+    from .columns import read_panel
+    from .estimator import load
+
+    trace = load(model)
+    panel, how = read_panel(
+        data, missing=missing, channels=trace.channels_, time=time, series=series, regime=None
+    )
+    return trace, panel, how
+
+
+def _all_paths(trace: Any, panel: Any, **request: Any) -> list[Any]:
+    found = trace.recover(panel, **request)
+    return found if isinstance(found, list) else [found]
 
 
 def main() -> None:

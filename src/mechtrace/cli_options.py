@@ -13,6 +13,13 @@ from .errors import ConfigError, DataError
 
 Json = Annotated[Path | None, typer.Option("--json", help="Also write the result to this file.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+TimeColumn = Annotated[str | None, typer.Option("--time", help="Column with the time.")]
+SeriesColumn = Annotated[
+    str | None, typer.Option("--series", help="Column that names the recording.")
+]
+Missing = Annotated[
+    str | None, typer.Option("--missing", help="Missing cells: error, gap or interpolate.")
+]
 Seed = Annotated[int, typer.Option(help="Seed of everything random.")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 

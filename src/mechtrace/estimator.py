@@ -198,39 +198,26 @@ class Trace:
         """
         from .stage2 import Request, recover
 
-        self._check_fitted("recover with")
+        reference = self._reference("recover with")
         self._check_channels(panel)
-        if self.reference_ is None:
-            raise NotFitted(
-                "this model was stored before its training was finished, or by a version without"
-                " stage 2",
-                fix="finish the fit (--resume) or fit it again",
-            )
         request = Request(method, causal, pool, simplex, level, active, window)
         model = self._in_float64() if causal else self.model_
         step = self.facts_.get("step")
-        found = recover(model, self.reference_, self.regimes_, panel, request, step)
+        found = recover(model, reference, self.regimes_, panel, request, step)
         return found[0] if pool or len(panel) == 1 else found
 
     def diagnose(self, path: Trajectory) -> Diagnosis:
         """Can this curve be trusted? Findings with value, threshold, meaning and next step."""
         from .diagnose import diagnose
 
-        self._check_fitted("diagnose with")
-        if self.reference_ is None:
-            raise NotFitted("this model has no stage 2", fix="fit it again")
-        return diagnose(path, self.reference_)
+        return diagnose(path, self._reference("diagnose with"))
 
     def stream(self, *, level: float = 0.9) -> Stream:
         """Recover row by row in constant memory; equals recover(..., causal=True)."""
         from .stream import Stream
 
-        self._check_fitted("stream with")
-        if self.reference_ is None:
-            raise NotFitted("this model has no stage 2", fix="fit it again")
-        return Stream(
-            self._in_float64(), self.reference_, self.regimes_, self.facts_.get("step"), level
-        )
+        reference = self._reference("stream with")
+        return Stream(self._in_float64(), reference, self.regimes_, self.facts_.get("step"), level)
 
     def _in_float64(self) -> SequentialVAE:
         """A copy in double precision: one row alone then gives what a batch of rows gives."""
@@ -250,6 +237,17 @@ class Trace:
     def _check_fitted(self, action: str) -> None:
         if not hasattr(self, "model_"):
             raise NotFitted(f"there is no trained model to {action}", fix="call fit first")
+
+    def _reference(self, action: str) -> Reference:
+        """What stage 2 knows of the pure regimes; an unfinished model has none."""
+        self._check_fitted(action)
+        if self.reference_ is None:
+            raise NotFitted(
+                "this model was stored before its training was finished, or by a version without"
+                " stage 2",
+                fix="finish the fit (--resume) or fit it again",
+            )
+        return self.reference_
 
     def _check_channels(self, panel: Panel) -> None:
         if panel.shape != self.model_.shape:

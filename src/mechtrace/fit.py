@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -123,7 +123,8 @@ class Trainer:
         self.optimiser.step()
         self.loss_sum += loss.detach()
 
-    def _step(self, step: int) -> None:
+    def step(self, step: int) -> None:
+        """One complete step: data, forward, backward, update."""
         self.batches.load(step)
         lr = learning_rate(self.config, step)
         group = self.optimiser.param_groups[0]
@@ -138,7 +139,13 @@ class Trainer:
             self._step_body()
 
     def capture(self) -> None:
-        """Record forward, backward and update as one CUDA graph; the state is left untouched."""
+        """Record forward, backward and update as one graph; the state is left untouched.
+
+        On a CPU, or where the settings forbid it, steps run plainly instead.
+        """
+        if self.device.type != "cuda" or not self.config.graph:
+            return
+        self.batches.load(0)
         before = self.state()
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
@@ -182,9 +189,7 @@ class Trainer:
     ) -> None:
         """Train to the end, an early stop or Ctrl-C; the best weights are in place afterwards."""
         config = self.config
-        if self.device.type == "cuda" and config.graph:
-            self.batches.load(0)
-            self.capture()
+        self.capture()
         now = self.counters
         self.held_out.load(0, noise_seed=-1)
         every = max(1, config.steps // config.evaluations)
@@ -234,7 +239,7 @@ class Trainer:
         self.loss_sum.zero_()
         first = self.counters.step
         for step in range(first, first + steps):
-            self._step(step)
+            self.step(step)
             self.counters.step = step + 1
             if interrupted():
                 break
@@ -267,18 +272,13 @@ class Trainer:
             tensors[f"best/{name}"] = self.best[name].clone()
             for key, value in self.optimiser.state.get(p, {}).items():
                 tensors[f"optimiser/{key}/{name}"] = value.clone()
-        return TrainState(
-            now.step, now.best_elbo, now.best_step, now.stale, now.seconds,
-            [dict(record) for record in now.history], tensors,
-        )  # fmt: skip
+        return replace(now, history=[dict(record) for record in now.history], tensors=tensors)
 
     @torch.no_grad()
     def restore(self, state: TrainState) -> None:
         """Continue from a state; tensors are overwritten in place, so a graph stays valid."""
-        self.counters = TrainState(
-            state.step, state.best_elbo, state.best_step, state.stale, state.seconds,
-            [dict(record) for record in state.history],
-        )  # fmt: skip
+        history = [dict(record) for record in state.history]
+        self.counters = replace(state, history=history, tensors={})
         for name, p in self.parameters.items():
             p.copy_(state.tensors[f"weights/{name}"])
             self.best[name].copy_(state.tensors[f"best/{name}"])

@@ -11,7 +11,7 @@ import torch
 from .experts import stack_history
 from .model import SequentialVAE
 from .series import Panel
-from .windows import find_runs
+from .windows import crop_rows, find_runs
 
 #: Rows encoded in one call; bounds memory whatever the length of a series.
 CHUNK_ROWS = 1 << 15
@@ -74,9 +74,8 @@ def _blocks(panel: Panel, reach: int) -> Iterator[tuple[np.ndarray, np.ndarray, 
         while len(pieces) > 1 and len(pieces) * len(steps) > 2 * CHUNK_ROWS:
             pieces = pieces[: len(pieces) // 2]
             steps = np.arange(length[pieces].max())
-        last = length[pieces][:, None] - 1
-        rows = start[pieces][:, None] + np.minimum(steps, last)
-        yield rows, steps <= last, steps >= overlap[pieces][:, None]
+        rows, real = crop_rows(start[pieces], length[pieces], len(steps))
+        yield rows, real, steps >= overlap[pieces][:, None]
         position += len(pieces)
 
 
@@ -89,9 +88,7 @@ def predict(model: SequentialVAE, latents: Latents, panel: Panel) -> np.ndarray:
     # a row has a history if the `lags` rows before it belong to the same unbroken run
     runs = find_runs(panel, by_regime=False)
     position = np.full(len(mean), -1)
-    for_row = np.repeat(np.arange(len(runs)), runs.length)
-    within = np.arange(runs.rows) - np.repeat(np.cumsum(runs.length) - runs.length, runs.length)
-    position[runs.start[for_row] + within] = within
+    position[runs.row_numbers()] = runs.within()
     ready = np.flatnonzero(position >= lags)
     kind = model.centre.dtype
     for first in range(0, len(ready), PREDICTED_ROWS):

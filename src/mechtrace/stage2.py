@@ -19,6 +19,7 @@ from .recover.reference import Reference
 from .recover.statespace import surprise
 from .recover.trajectory import Trajectory
 from .series import Panel
+from .windows import crop_rows
 
 METHODS = ("state-space", "algorithm1")
 #: Rows of padded series that are worked on at once; more would leave the processor's cache.
@@ -123,9 +124,7 @@ class Stack:
     def of(cls, panel: Panel, known: Rows, chosen: np.ndarray) -> Stack:
         """Gather the rows of the chosen series."""
         length = panel.lengths[chosen]
-        step = np.arange(length.max())
-        real = step < length[:, None]
-        rows = np.where(real, panel.offsets[chosen][:, None] + step, 0)
+        rows, real = crop_rows(panel.offsets[chosen], length, int(length.max()))
         z = np.where(real[..., None], known.latents[rows], np.nan)
         m = np.where(real[..., None, None], known.expected[rows], np.nan)
         return cls(
@@ -264,7 +263,7 @@ def _flags(evidence: Evidence, residual: np.ndarray) -> np.ndarray:
 
 def _in_training_steps(panel: Panel, step: float | None) -> Panel:
     """The panel with gaps judged by the step of the training data; other steps are refused."""
-    if step is None or panel.gap is not None:
+    if step is None:
         return panel
     found = panel.usual_step
     if np.isfinite(found) and not 0.8 < found / step < 1.25:
@@ -273,7 +272,7 @@ def _in_training_steps(panel: Panel, step: float | None) -> Panel:
             where=panel.source,
             fix="use the same units of time, or resample to the same rate",
         )
-    return replace(panel, gap=1.5 * step)
+    return replace(panel, gap=1.5 * step) if panel.gap is None else panel
 
 
 def _groups(lengths: np.ndarray) -> Iterator[np.ndarray]:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from . import latents
-from .batches import Batches
+from .batches import Batches, on_device
 from .config import RunConfig
 from .errors import StoreError
 from .fit import Listener, Trainer, TrainState, resolve_device
@@ -22,7 +22,7 @@ from .model import SequentialVAE
 from .recover.reference import Reference
 from .series import Panel
 from .store import Archive, read_archive, versions, write_archive
-from .windows import CropSampler, Runs, Standardiser, split_runs, training_runs
+from .windows import CropSampler, Runs, Standardiser, crop_rows, split_runs, training_runs
 
 #: Series per regime on which the held-out ELBO is measured.
 EVALUATION_SERIES = 64
@@ -54,10 +54,11 @@ class Run:
         length = max(lags + 1, min(fit.window, int(train.length.max())))
         regimes = len(panel.regimes)
         batch = math.ceil((fit.batch or DEFAULT_BATCH[device.type]) / regimes)
+        resident = on_device(panel, device)
 
         def batches(source: Runs, per_regime: int) -> Batches:
             sampler = CropSampler(source, regimes, per_regime, length, fit.seed)
-            return Batches(panel, sampler, config.model.latents, device)
+            return Batches(panel, sampler, config.model.latents, device, resident)
 
         trainer = Trainer(
             model,
@@ -94,12 +95,9 @@ class Run:
         ]
         runs = runs.where(np.concatenate(chosen))
         # each run becomes a series of its own, so that nothing of the training rows comes along
-        rows = np.concatenate(
-            [np.arange(a, a + n) for a, n in zip(runs.start, runs.length, strict=True)]
-        )
         pieces = replace(
             self.panel,
-            values=np.take(self.panel.values, rows, axis=0),
+            values=np.take(self.panel.values, runs.row_numbers(), axis=0),
             offsets=np.concatenate([[0], np.cumsum(runs.length)]),
             names=np.arange(len(runs)).astype(str),
             time=None,
@@ -108,9 +106,7 @@ class Run:
         )
         encoded = latents.encode(self.model, pieces)
         expected = latents.predict(self.model, encoded, pieces)
-        steps = np.arange(runs.length.max())
-        real = steps < runs.length[:, None]
-        place = np.where(real, pieces.offsets[:-1, None] + steps, 0)
+        place, real = crop_rows(pieces.offsets[:-1], runs.length, int(runs.length.max()))
 
         def padded(flat: np.ndarray) -> np.ndarray:
             mask = real.reshape(*real.shape, *[1] * (flat.ndim - 1))
@@ -142,16 +138,10 @@ class Run:
     def _save(self, path: str | Path, state: TrainState) -> None:
         weights = dict(self.model.state_dict())
         tensors = {name: state.tensors.pop(f"best/{name}") for name in self.trainer.parameters}
-        meta = self.facts() | {
-            "counters": {
-                "step": state.step,
-                "best_elbo": state.best_elbo if state.history else None,
-                "best_step": state.best_step,
-                "stale": state.stale,
-                "seconds": state.seconds,
-                "history": state.history,
-            }
-        }
+        counters = {name: value for name, value in vars(state).items() if name != "tensors"}
+        if not state.history:  # JSON has no infinity
+            counters["best_elbo"] = None
+        meta = self.facts() | {"counters": counters}
         groups = {"weights": weights | tensors, "training": state.tensors}
         write_archive(path, Archive("checkpoint", meta, groups))
 
@@ -178,9 +168,8 @@ class Run:
             )
         counters = archive.meta["counters"]
         best = {f"best/{n}": archive.tensors["weights"][n] for n in self.trainer.parameters}
-        counters["best_elbo"] = (
-            -math.inf if counters["best_elbo"] is None else counters["best_elbo"]
-        )
+        if counters["best_elbo"] is None:
+            counters["best_elbo"] = -math.inf
         self.trainer.restore(TrainState(**counters, tensors=archive.tensors["training"] | best))
 
 
@@ -196,9 +185,7 @@ def _new_model(panel: Panel, config: RunConfig, train: Runs) -> SequentialVAE:
 
 def _with_every_regime(held: Runs, train: Runs) -> Runs:
     """Held-out runs; a regime that could spare none is judged on its training runs."""
-    lacking = ~np.isin(train.regime, held.regime)
-    spare = train.where(lacking)
-    return Runs(*(np.append(getattr(held, f), getattr(spare, f)) for f in Runs.__annotations__))
+    return held + train.where(~np.isin(train.regime, held.regime))
 
 
 def _facts_of_data(panel: Panel, train: Runs, held: Runs) -> dict[str, Any]:

@@ -29,6 +29,22 @@ class Runs:
         """Rows in all runs."""
         return int(self.length.sum())
 
+    def within(self) -> np.ndarray:
+        """Of each row in turn, its place in its run: (rows,)."""
+        return np.arange(self.rows) - np.repeat(np.cumsum(self.length) - self.length, self.length)
+
+    def row_numbers(self) -> np.ndarray:
+        """The rows of all runs, one run after the other: (rows,)."""
+        return np.repeat(self.start, self.length) + self.within()
+
+    def __add__(self, other: Runs) -> Runs:
+        return Runs(
+            np.append(self.start, other.start),
+            np.append(self.length, other.length),
+            np.append(self.series, other.series),
+            np.append(self.regime, other.regime),
+        )
+
     def where(self, keep: np.ndarray) -> Runs:
         """Only the runs of a mask or an index."""
         return Runs(self.start[keep], self.length[keep], self.series[keep], self.regime[keep])
@@ -92,7 +108,7 @@ def split_runs(runs: Runs, share: float, lags: int, seed: int) -> tuple[Runs, Ru
     train, held = runs.where(~held_mask), runs.where(held_mask)
     for code in np.setdiff1d(runs.regime, held.regime):
         train, tail = _cut_tail(train, code, share, lags)
-        held = _join(held, tail)
+        held = held + tail
     return train, held
 
 
@@ -136,15 +152,6 @@ def _cut_tail(train: Runs, code: int, share: float, lags: int) -> tuple[Runs, Ru
         train.regime[[run]],
     )
     return Runs(train.start, cut, train.series, train.regime), rest
-
-
-def _join(a: Runs, b: Runs) -> Runs:
-    return Runs(
-        np.append(a.start, b.start),
-        np.append(a.length, b.length),
-        np.append(a.series, b.series),
-        np.append(a.regime, b.regime),
-    )
 
 
 @dataclass(frozen=True, eq=False)
