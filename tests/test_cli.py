@@ -48,7 +48,7 @@ def table(tmp_path_factory):
 def test_help_names_every_command_with_an_example(run):
     code, out, _ = run("--help")
     assert code == 0
-    for command in ("demo", "simulate", "fit", "recover", "info", "bench"):
+    for command in ("demo", "simulate", "fit", "recover", "calibrate", "info", "bench"):
         assert command in out
     for command in (["demo"], ["simulate"], ["fit"], ["recover"], ["info"], ["bench", "train"],
                     ["bench", "scale"], ["bench", "latents"]):  # fmt: skip

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from mechtrace.recover.evidence import Evidence
-from mechtrace.recover.simplex import plane_basis, project
+from mechtrace.recover.simplex import linear_bounds, plane_basis, project
 
 seeds = st.integers(0, 2**31)
 points = st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=7).map(np.array)
@@ -98,6 +98,27 @@ def test_points_of_the_simplex_are_their_own_projection():
     np.testing.assert_allclose(project(inside), inside, atol=1e-15)
     np.testing.assert_array_equal(project(np.eye(4)), np.eye(4))
     np.testing.assert_array_equal(project(np.array([5.0, 0.0, -3.0])), [1, 0, 0])
+
+
+@settings(max_examples=60, deadline=None)
+@given(seeds, st.integers(2, 5), st.integers(1, 4))
+def test_bounds_hold_for_every_vector_of_weights_inside_its_intervals(seed, regimes, rows):
+    rng = np.random.default_rng(seed)
+    matrix = rng.standard_normal((rows, regimes))
+    alpha, other = rng.dirichlet(np.ones(regimes), 2)
+    lower, upper = np.minimum(alpha, other), np.maximum(alpha, other)
+    low, high = linear_bounds(matrix, alpha, lower, upper)
+    assert (low <= matrix @ other + 1e-12).all()
+    assert (matrix @ other <= high + 1e-12).all()
+    if regimes == 2:  # exact: one end of the interval is attained
+        np.testing.assert_allclose(
+            np.minimum(np.abs(low - matrix @ other), np.abs(high - matrix @ other)), 0, atol=1e-12
+        )
+
+
+def test_what_all_regimes_share_is_certain():
+    low, high = linear_bounds(np.full((1, 3), 7.0), np.full((4, 3), 1 / 3), np.zeros((4, 3)), 1.0)
+    np.testing.assert_allclose([low, high], 7.0)
 
 
 @pytest.mark.parametrize("regimes", range(2, 13))

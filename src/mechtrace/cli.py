@@ -17,6 +17,7 @@ from .cli_options import (
     Seed,
     SeriesColumn,
     TimeColumn,
+    check_table,
     check_target,
     numbers,
     options,
@@ -25,7 +26,7 @@ from .cli_options import (
     write_panel,
     write_table,
 )
-from .errors import DataError, MechtraceError
+from .errors import MechtraceError
 
 app = typer.Typer(
     name="mechtrace",
@@ -214,10 +215,7 @@ def recover(
     for target in (out, report):
         if target is not None:
             check_target(target)
-    if out.suffix.lower() not in (".csv", ".parquet"):
-        raise DataError(
-            "the file type cannot be written", where=str(out), fix="use .csv, .parquet"
-        )
+    check_table(out)
     trace, panel, how = _model_and_data(model, data, missing, time, series)
     say(how)
     paths = _all_paths(
@@ -259,6 +257,34 @@ def diagnose(
     for diagnosis in diagnoses:
         sayer(quiet)(str(diagnosis))
     write_json(json_file, {"diagnoses": [diagnosis.to_dict() for diagnosis in diagnoses]})
+
+
+@app.command()
+def calibrate(
+    table: Annotated[Path, typer.Argument(help="A table written by recover.")],
+    known: Annotated[list[str], typer.Option(help="FROM:TO=REGIME, where it is known.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Table to write: .csv or .parquet.")],
+    how: Annotated[str, typer.Option(help="auto, two-point or matrix.")] = "auto",
+    json_file: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Correct the scale of recovered curves where the regime is known for some of the time.
+
+    One correction serves the whole table. SERIES/FROM:TO=REGIME speaks of one recording,
+    FROM..TO of dates, and walk:0.5,run:0.5 in place of a regime of a known mixture.
+
+    Example: mechtrace calibrate alpha.csv --known 0:10=walk --known 90:99=run --out better.csv
+    """
+    from .curves import parse_known, read_curves
+    from .recover.known import calibrated
+
+    check_target(out)
+    check_table(out)
+    paths = calibrated(read_curves(table), [parse_known(text) for text in known], how=how)
+    write_table(paths, out)
+    used = paths[0].calibration
+    sayer(quiet)(f"{out}: {len(paths)} recordings, corrected by {used} calibration")
+    write_json(json_file, {"file": str(out), "how": used, "known": known})
 
 
 @app.command()

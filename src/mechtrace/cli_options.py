@@ -93,6 +93,14 @@ def check_target(path: Path) -> None:
         )
 
 
+def check_table(path: Path) -> None:
+    """Refuse a table of a type that is not written."""
+    if path.suffix.lower() not in (".csv", ".parquet"):
+        raise DataError(
+            "the file type cannot be written", where=str(path), fix="use .csv, .parquet"
+        )
+
+
 def numbers(text: str) -> list[int]:
     """Whole numbers from text such as 0,2,4."""
     try:

@@ -45,7 +45,7 @@ def read_panel(
     if path.suffix.lower() == ".npz":
         panel = Panel.read(path, missing=missing, **given)  # type: ignore[arg-type]
         return panel, f"{path.name}: {panel!r}"
-    roles = guess_columns(_column_names(path), given)
+    roles = guess_columns(column_names(path), given)
     if channels is not None:
         roles["regime"] = None
     panel = Panel.read(path, missing=missing, channels=channels, **roles)  # type: ignore[arg-type]
@@ -56,7 +56,7 @@ def read_panel(
     return panel, f"{path.name}: {said}; {len(panel.channels)} channels, {panel.rows:,} rows"
 
 
-def _column_names(path: Path) -> list[str]:
+def column_names(path: Path) -> list[str]:
     """The header of a table; empty where the file cannot be read (the reader then says why)."""
     if path.suffix.lower() in (".parquet", ".pq"):
         try:

@@ -31,3 +31,21 @@ def project(points: np.ndarray) -> np.ndarray:
     support = (ordered * count > excess).sum(axis=-1, keepdims=True)
     shift = np.take_along_axis(excess, support - 1, axis=-1) / support
     return np.maximum(points - shift, 0.0)
+
+
+def linear_bounds(
+    rows: np.ndarray, alpha: np.ndarray, lower: np.ndarray, upper: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """How far rows (n, K) @ alpha can lie if each weight lies in its interval: (..., n) each.
+
+    Weights sum to one, so what all regimes have in common cannot vary: the median of each row is
+    taken off before the intervals are added up. With two regimes the bounds are exact.
+    """
+    own = rows - np.median(rows, axis=1, keepdims=True)
+    positive, negative = np.maximum(own, 0.0).T, np.maximum(-own, 0.0).T
+    down, up = alpha - lower, upper - alpha
+    value = alpha @ rows.T
+    return (
+        value - (down @ positive + up @ negative),
+        value + (up @ positive + down @ negative),
+    )

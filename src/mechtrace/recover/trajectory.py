@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,8 @@ from .events import Event, find_events
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from .known import Known
 
 #: A regime with at least this share on average is said to be at work throughout.
 CLEAR = 0.75
@@ -38,6 +41,7 @@ class Trajectory:
     level: float = 0.9
     drift: float = float("nan")
     trials: int = 1
+    calibration: str = ""  # "two-point" or "matrix" where known stretches have corrected it
 
     def __len__(self) -> int:
         return len(self.time)
@@ -56,6 +60,18 @@ class Trajectory:
     def events(self, *, edge: float = 0.1, minimum: int = 1) -> list[Event]:
         """Every handover from one regime to the next; an empty list means no change."""
         return find_events(self.time, self.alpha, self.regimes, edge=edge, minimum=minimum)
+
+    def calibrate(
+        self, known: Sequence[Known], *, how: str = "auto", simplex: bool = True
+    ) -> Trajectory:
+        """The curve corrected by stretches whose regime is known: (from, to, regime).
+
+        Instead of one regime a stretch may name weights, as {"walk": 0.5, "run": 0.5}. How:
+        see `mechtrace.recover.known.calibrated`, which also takes several curves.
+        """
+        from .known import calibrated
+
+        return calibrated([self], known, how=how, simplex=simplex)[0]
 
     def plot(self, ax: Any = None, truth: np.ndarray | None = None) -> Any:
         """Draw alpha(t) with its intervals; returns matplotlib axes."""

@@ -1,0 +1,156 @@
+"""Recovered tables read again, and `mechtrace calibrate` as a user meets it."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import mechtrace as mt
+from mechtrace.cli import main
+from mechtrace.cli_options import write_table
+from mechtrace.curves import parse_known, read_curves
+from mechtrace.errors import ConfigError, DataError
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["mechtrace", *map(str, arguments)])
+        try:
+            main()
+            code = 0
+        except SystemExit as stop:
+            code = stop.code or 0
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def paths(trained, world):
+    """Recovered curves whose weights are replaced by the truth, compressed."""
+    run = world.transition("simple", series=3, seed=4)
+    alpha = 0.6 * run.alpha[0] + 0.4 / 3
+    return [
+        replace(path, alpha=alpha, lower=alpha - 0.1, upper=alpha + 0.1)
+        for path in trained.recover(run.panel)
+    ]
+
+
+@pytest.fixture
+def table(paths, tmp_path):
+    write_table(paths, tmp_path / "alpha.csv")
+    return tmp_path / "alpha.csv"
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_table_comes_back_as_it_was(paths, tmp_path, suffix):
+    file = tmp_path / f"alpha{suffix}"
+    write_table(paths, file)
+    for before, after in zip(paths, read_curves(file), strict=True):
+        assert (before.name, before.regimes) == (after.name, after.regimes)
+        for part in ("time", "alpha", "lower", "upper", "residual", "flag"):
+            np.testing.assert_array_equal(getattr(before, part), getattr(after, part))
+
+
+def test_one_curve_without_a_series_column_and_without_flags(paths, tmp_path):
+    frame = paths[0].to_frame().assign(flag="")
+    frame["time"] = pd.Timestamp("2024-05-01") + pd.to_timedelta(frame["time"], unit="h")
+    frame.to_csv(tmp_path / "one.csv", index=False)
+    (path,) = read_curves(tmp_path / "one.csv")
+    assert path.time.dtype.kind == "M"
+    assert (path.flag == "").all()
+    np.testing.assert_allclose(path.alpha, paths[0].alpha, atol=1e-12)
+    known = [parse_known("2024-05-01T00:00..2024-05-01T06:00=R0"),
+             parse_known("2024-05-01T14:00..2024-05-02=R2")]  # fmt: skip
+    assert path.calibrate(known).calibration == "two-point"
+
+
+def test_stretches_are_read_from_text():
+    assert parse_known("0:10=walk").truth(("walk", "run")).tolist() == [1, 0]
+    stretch = parse_known("day 1/a/-1.5:2e1=walk:0.25,run:0.75")
+    assert (stretch.series, stretch.start, stretch.stop) == ("day 1/a", "-1.5", "2e1")
+    assert stretch.weights == {"walk": 0.25, "run": 0.75}
+    for bad in ("", "0:10", "0:10=", "=walk", "walk", "0=walk", ":=walk"):
+        with pytest.raises(ConfigError, match=re.escape(f"{bad!r} is not FROM:TO=REGIME")):
+            parse_known(bad)
+    with pytest.raises(ConfigError, match="no list of weights"):
+        parse_known("0:10=walk:half,run:0.5")
+
+
+def test_a_file_that_is_no_table_of_curves_is_refused(tmp_path):
+    (tmp_path / "x.csv").write_text("time,A,A_lower,A_upper,B\n0,1,1,1,0\n")
+    with pytest.raises(DataError, match=r"x.csv.*no column 'residual'.*recover"):
+        read_curves(tmp_path / "x.csv")
+    (tmp_path / "y.csv").write_text("time,residual,flag\n0,1,\n")
+    with pytest.raises(DataError, match="there are no curves"):
+        read_curves(tmp_path / "y.csv")
+
+
+@pytest.mark.parametrize("how", [[], ["--how", "matrix"]])
+def test_calibrate_writes_a_table(run, table, tmp_path, how):
+    facts = tmp_path / "facts.json"
+    known = ["--known", "0:5=R0", "--known", "14:19=R2", "--known", "8:11=R1"]
+    code, out, err = run(
+        "calibrate", table, *known, *how, "--out", tmp_path / "b.csv", "--json", facts
+    )
+    assert code == 0, err
+    assert "3 recordings, corrected by matrix calibration" in out
+    assert json.loads(facts.read_text())["how"] == "matrix"
+    frame, before = pd.read_csv(tmp_path / "b.csv"), pd.read_csv(table)
+    assert list(frame) == list(before)
+    np.testing.assert_allclose(frame[["R0", "R1", "R2"]].sum(axis=1), 1, atol=1e-9)
+    assert not np.allclose(frame["R0"], before["R0"])
+    pd.testing.assert_frame_equal(
+        frame[["series", "time", "residual", "flag"]],
+        before[["series", "time", "residual", "flag"]],
+    )
+
+
+def test_a_stretch_may_speak_of_one_recording(run, table, paths, tmp_path):
+    known = ["--known", "0/0:5=R0", "--known", "2/12..19=R1:0.3,R2:0.7"]
+    code, out, _ = run("calibrate", table, *known, "--out", tmp_path / "b.parquet", "--quiet")
+    assert (code, out) == (0, "")
+    (first, _, last) = read_curves(tmp_path / "b.parquet")
+    assert first.alpha[:6, 0].mean() > paths[0].alpha[:6, 0].mean()
+    assert last.alpha[12:, 2].mean() > paths[2].alpha[12:, 2].mean()
+
+
+BAD = {
+    "unknown regime": (["--known", "0:5=hop", "--known", "6:9=R1"], "no regime 'hop'.*R0, R1, R2"),
+    "empty stretch": (["--known", "50:60=R0", "--known", "6:9=R1"], "between 50 and 60"),
+    "unknown series": (["--known", "x/0:5=R0", "--known", "6:9=R1"], "no series 'x'"),
+    "one stretch": (["--known", "0:5=R0"], "fixes no scale"),
+    "bad text": (["--known", "0-5=R0"], "FROM:TO=REGIME"),
+    "bad way": (["--known", "0:5=R0", "--how", "magic"], "how = 'magic'"),
+    "no matrix": (["--known", "0:5=R0", "--how", "matrix"], "no pure stretch of R1"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_requests_get_one_sentence(run, table, tmp_path, case):
+    arguments, message = BAD[case]
+    code, _, err = run("calibrate", table, *arguments, "--out", tmp_path / "b.csv")
+    assert code == 2
+    assert err.startswith("mechtrace: ")
+    assert err.count("\n") == 1
+    assert re.search(message, err), err
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["alpha.csv"]
+
+
+def test_calibrate_refuses_other_files(run, table, tmp_path):
+    known = ["--known", "0:5=R0", "--known", "6:9=R1"]
+    code, _, err = run("calibrate", tmp_path / "none.csv", *known, "--out", tmp_path / "b.csv")
+    assert (code, "none.csv: there is no such file" in err) == (2, True)
+    code, _, err = run("calibrate", table, *known, "--out", tmp_path / "b.txt")
+    assert (code, "use .csv, .parquet" in err) == (2, True)
+    assert "Example" in run("calibrate", "--help")[1]
+    assert "mechtrace calibrate" in run("calibrate", "--help")[1]
+    assert mt.Trajectory.calibrate.__doc__

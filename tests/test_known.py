@@ -1,0 +1,162 @@
+"""Calibration of whole curves by stretches whose regime is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mechtrace as mt
+from mechtrace.errors import ConfigError, DataError
+from mechtrace.recover.known import Stretch, calibrated
+from mechtrace.recover.trajectory import Trajectory
+
+REGIMES = ("walk", "trot", "run")
+TRUTH = np.concatenate(
+    [np.tile(row, (10, 1)) for row in np.eye(3)] + [mt.worlds.make_schedule("simple", 30, 3)]
+)
+PURE = [(0, 9, "walk"), (10, 19, "trot"), (20, 29, "run")]
+
+
+def curve(alpha, half=0.05, name="a", time=None):
+    steps, regimes = alpha.shape
+    return Trajectory(
+        name=name,
+        time=np.arange(steps) if time is None else time,
+        regimes=REGIMES[:regimes],
+        alpha=alpha,
+        lower=np.clip(alpha - half, 0, 1),
+        upper=np.clip(alpha + half, 0, 1),
+        residual=np.ones(steps),
+        flag=np.full(steps, ""),
+        surprise=np.ones(steps),
+        information=np.eye(regimes),
+        latent_mean=np.zeros(2),
+    )
+
+
+def mixed(seed):
+    rng = np.random.default_rng(seed)
+    matrix = 0.7 * np.eye(3) + 0.3 * rng.dirichlet(np.ones(3), size=3).T
+    return TRUTH @ matrix.T
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**31))
+def test_a_mixing_is_undone_by_pure_stretches(seed):
+    path = curve(mixed(seed))
+    for how in ("auto", "matrix"):
+        got = path.calibrate(PURE, how=how)
+        np.testing.assert_allclose(got.alpha, TRUTH, atol=1e-9)
+        assert got.calibration == "matrix"
+    assert path.calibration == ""
+    assert got.name == path.name
+    assert got.residual is path.residual
+
+
+def test_two_points_undo_a_compression():
+    found = 0.6 * TRUTH + 0.4 / 3
+    got = curve(found).calibrate(PURE, how="two-point")
+    np.testing.assert_allclose(got.alpha, TRUTH, atol=1e-9)
+    assert got.calibration == "two-point"
+    two = curve(found[:, [0, 2]] / found[:, [0, 2]].sum(1, keepdims=True))
+    ends = two.calibrate([(0, 9, "walk"), (20, 29, {"trot": 1.0})])
+    np.testing.assert_allclose(ends.alpha[[0, 25]], [[1, 0], [0, 1]], atol=1e-9)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**31), st.sampled_from(["two-point", "matrix"]), st.booleans())
+def test_the_interval_contains_the_curve_and_stays_on_the_simplex(seed, how, simplex):
+    rng = np.random.default_rng(seed)
+    found = 0.8 * mixed(seed) + 0.2 * rng.dirichlet(np.ones(3), len(TRUTH))
+    got = curve(found, half=rng.uniform(0, 0.3)).calibrate(PURE, how=how, simplex=simplex)
+    assert (got.lower <= got.alpha).all()
+    assert (got.alpha <= got.upper).all()
+    if simplex:
+        np.testing.assert_allclose(got.alpha.sum(axis=1), 1, atol=1e-9)
+        assert min(got.alpha.min(), got.lower.min()) >= 0
+        assert got.upper.max() <= 1
+
+
+def test_intervals_stretch_with_the_scale():
+    alpha = np.column_stack([TRUTH[:, 0], 1 - TRUTH[:, 0]])
+    path = curve(0.5 * alpha + 0.25, half=0.1)
+    for how in ("two-point", "matrix"):
+        got = path.calibrate([(0, 9, "walk"), (10, 29, "trot")], how=how, simplex=False)
+        np.testing.assert_allclose(got.upper - got.lower, 0.4, atol=1e-9)
+
+
+def test_a_curve_that_is_right_already_stays_as_it_is():
+    path = curve(TRUTH)
+    for how in ("two-point", "matrix"):
+        got = path.calibrate(PURE, how=how)
+        for part in ("alpha", "lower", "upper"):
+            np.testing.assert_allclose(getattr(got, part), getattr(path, part), atol=1e-12)
+
+
+def test_stretches_may_lie_in_different_recordings():
+    found = mixed(3)
+    paths = [curve(found[a:b], name=name) for a, b, name in
+             [(0, 10, "w"), (10, 20, "t"), (20, 30, "r"), (30, 60, "new")]]  # fmt: skip
+    known = [(0, 9, "walk", "w"), (0, 9, "trot", "t"), Stretch(0, 9, "run", series="r")]
+    got = calibrated(paths, known)
+    np.testing.assert_allclose(got[3].alpha, TRUTH[30:], atol=1e-9)
+    assert [path.name for path in got] == ["w", "t", "r", "new"]
+
+
+def test_missing_steps_are_passed_over():
+    found = mixed(4)
+    found[[2, 40]] = np.nan
+    got = curve(found).calibrate(PURE)
+    known = np.isfinite(found).all(axis=1)
+    np.testing.assert_allclose(got.alpha[known], TRUTH[known], atol=1e-9)
+    assert np.isnan(got.alpha[[2, 40]]).all()
+
+
+def test_dates_are_understood():
+    time = np.datetime64("2024-05-01T10:00") + np.arange(60) * np.timedelta64(1, "m")
+    known = [(time[0], time[9], "walk"), ("2024-05-01T10:10", "2024-05-01T10:19", "trot"),
+             ("2024-05-01T10:20", "2024-05-01T10:29:30", "run")]  # fmt: skip
+    got = curve(mixed(5), time=time).calibrate(known)
+    np.testing.assert_allclose(got.alpha, TRUTH, atol=1e-9)
+    with pytest.raises(DataError, match="no stretch of this recording"):
+        curve(mixed(5), time=time).calibrate([("soon", "later", "walk")])
+
+
+@pytest.mark.parametrize(
+    ("known", "how", "message"),
+    [
+        ([(0, 9, "hop")], "auto", "no regime 'hop'; the regimes are walk, trot, run"),
+        ([(70, 80, "walk"), *PURE], "auto", "between 70 and 80; time runs from 0 to 59"),
+        ([(0, 9, "walk", "b"), *PURE], "auto", "no series 'b'; there are a"),
+        ([(0, 9, {"walk": 0.5})], "auto", "0:9 do not sum to 1"),
+        ([(0, 9, "walk")], "auto", "one known state fixes no scale"),
+        ([(0, 4, "walk"), (5, 9, "walk")], "auto", "one known state"),
+        ([], "auto", "one known state"),
+        (PURE[:2], "matrix", "no pure stretch of run"),
+        ([(0, 9, "run"), (20, 29, "walk")], "auto", "walk runs against"),
+        ([("x", 9, "run"), (20, 29, "walk")], "auto", "give times such as 0"),
+    ],
+)
+def test_what_cannot_be_used_is_refused(known, how, message):
+    with pytest.raises(DataError, match=message):
+        curve(TRUTH).calibrate(known, how=how)
+
+
+def test_unknown_ways_are_refused():
+    with pytest.raises(ConfigError, match="how = 'magic'"):
+        curve(TRUTH).calibrate(PURE, how="magic")
+
+
+def test_a_recovered_curve_is_calibrated(trained, world):
+    schedule = np.repeat([[1.0, 0, 0], [0.5, 0.5, 0], [0, 0, 1.0]], [8, 4, 8], axis=0)
+    run = world.transition(schedule, series=40, seed=3)
+    path = trained.recover(run.panel, pool=True)
+    known = [(2, 7, "R0"), (12, 19, "R2")]
+    got = path.calibrate(known)
+    for rows, regime in ((slice(2, 8), 0), (slice(12, 20), 2)):
+        free = path.calibrate(known, simplex=False).alpha[rows, regime]
+        assert free.mean() == pytest.approx(1, abs=1e-9)
+        assert (path.alpha[rows, regime].mean() - 1) <= got.alpha[rows, regime].mean() - 1 <= 0
+    assert str(trained.diagnose(got).verdict) == str(trained.diagnose(path).verdict)
