@@ -15,16 +15,28 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from . import worlds
+    from .adapt import Adapter
     from .errors import MechtraceError
     from .estimator import Trace, load
     from .recover.trajectory import Trajectory
     from .reports import report
     from .series import Panel, Series
 
-__all__ = ["MechtraceError", "Panel", "Series", "Trace", "Trajectory", "load", "report", "worlds"]
+__all__ = [
+    "Adapter",
+    "MechtraceError",
+    "Panel",
+    "Series",
+    "Trace",
+    "Trajectory",
+    "load",
+    "report",
+    "worlds",
+]
 
 # Where each public name lives; importing mechtrace itself stays cheap.
 _HOMES = {
+    "Adapter": "adapt",
     "MechtraceError": "errors",
     "Panel": "series",
     "Series": "series",
