@@ -18,17 +18,20 @@ if TYPE_CHECKING:
     from .adapt import Adapter
     from .errors import MechtraceError
     from .estimator import Trace, load
+    from .gating import Gate, fit_gate
     from .recover.trajectory import Trajectory
     from .reports import report
     from .series import Panel, Series
 
 __all__ = [
     "Adapter",
+    "Gate",
     "MechtraceError",
     "Panel",
     "Series",
     "Trace",
     "Trajectory",
+    "fit_gate",
     "load",
     "report",
     "worlds",
@@ -37,11 +40,13 @@ __all__ = [
 # Where each public name lives; importing mechtrace itself stays cheap.
 _HOMES = {
     "Adapter": "adapt",
+    "Gate": "gating",
     "MechtraceError": "errors",
     "Panel": "series",
     "Series": "series",
     "Trace": "estimator",
     "Trajectory": "recover.trajectory",
+    "fit_gate": "gating",
     "load": "estimator",
     "report": "reports",
 }
