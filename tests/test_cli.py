@@ -50,8 +50,8 @@ def test_help_names_every_command_with_an_example(run):
     assert code == 0
     for command in ("demo", "simulate", "fit", "recover", "calibrate", "info", "bench"):
         assert command in out
-    for command in (["demo"], ["simulate"], ["fit"], ["recover"], ["info"], ["bench", "train"],
-                    ["bench", "scale"], ["bench", "latents"]):  # fmt: skip
+    for command in (["demo"], ["simulate"], ["fit"], ["recover"], ["calibrate"], ["info"],
+                    ["bench", "train"], ["bench", "scale"], ["bench", "latents"]):  # fmt: skip
         code, out, _ = run(*command, "--help")
         assert code == 0
         assert "Example" in out
@@ -193,6 +193,18 @@ def test_recover_writes_table_report_and_events(run, table, fitted, tmp_path):
     code, _, err = run("recover", fitted, new, "--out", out, "--pool", "--causal", "--quiet")
     assert code == 0, err
     assert len(pd.read_csv(out)) == 20
+
+
+def test_recover_writes_the_edges_of_the_network(run, table, fitted, tmp_path):
+    out, edges = tmp_path / "alpha.csv", tmp_path / "edges.csv"
+    code, _, err = run("recover", fitted, table, "--out", out, "--edges", edges, "--quiet")
+    assert code == 0, err
+    result = pd.read_csv(edges)
+    assert list(result)[:5] == ["series", "time", "source", "target", "lag"]
+    assert (result["weight"].abs() >= 0.05).all()
+    assert set(result["source"]) == {"z0", "z1", "z2", "z3"}
+    code, _, err = run("recover", fitted, table, "--out", out, "--edges", tmp_path / "edges.txt")
+    assert (code, "use .csv, .parquet" in err) == (2, True)
 
 
 def csv(folder, text, name="bad.csv"):

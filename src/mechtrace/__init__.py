@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .errors import MechtraceError
     from .estimator import Trace, load
     from .gating import Gate, fit_gate
+    from .recover.network import Mechanisms
     from .recover.trajectory import Trajectory
     from .reports import report
     from .series import Panel, Series
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Adapter",
     "Gate",
+    "Mechanisms",
     "MechtraceError",
     "Panel",
     "Series",
@@ -41,6 +43,7 @@ __all__ = [
 _HOMES = {
     "Adapter": "adapt",
     "Gate": "gating",
+    "Mechanisms": "recover.network",
     "MechtraceError": "errors",
     "Panel": "series",
     "Series": "series",

@@ -22,6 +22,7 @@ from .cli_options import (
     numbers,
     options,
     sayer,
+    write_edges,
     write_json,
     write_panel,
     write_table,
@@ -202,6 +203,7 @@ def recover(
     active: Annotated[str, typer.Option(help="Regimes that can occur, as walk,run.")] = "",
     level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.9,
     report: Annotated[Path | None, typer.Option(help="Also write an HTML report.")] = None,
+    edges: Annotated[Path | None, typer.Option(help="Also write the edges of W(t).")] = None,
     json_file: Json = None,
     quiet: Quiet = False,
 ) -> None:
@@ -212,10 +214,12 @@ def recover(
     from dataclasses import asdict
 
     say = sayer(quiet)
-    for target in (out, report):
+    for target in (out, report, edges):
         if target is not None:
             check_target(target)
-    check_table(out)
+    for table in (out, edges):
+        if table is not None:
+            check_table(table)
     trace, panel, how = _model_and_data(model, data, missing, time, series)
     say(how)
     paths = _all_paths(
@@ -223,6 +227,8 @@ def recover(
         active=active.split(",") if active else None,
     )  # fmt: skip
     write_table(paths, out)
+    if edges is not None:
+        write_edges(trace.mechanisms(panel), paths, edges)
     for path in paths[:10]:
         say(str(path))
     if len(paths) > 10:

@@ -69,12 +69,22 @@ def write_panel(panel: Any, path: Path) -> None:
 
 def write_table(paths: list[Any], out: Path) -> None:
     """Write recovered curves as one table."""
+    _write_frames({path.name: path.to_frame() for path in paths}, out)
+
+
+def write_edges(mechanisms: Any, paths: list[Any], out: Path) -> None:
+    """Write the edges of W(t) of recovered curves as one table."""
+    _write_frames({path.name: mechanisms.edges(path) for path in paths}, out)
+
+
+def _write_frames(frames: dict[str, Any], out: Path) -> None:
+    """One table of all series, with their names in front."""
     import pandas as pd
 
     from .atomic import atomic_path
 
-    frames = [path.to_frame().assign(series=path.name) for path in paths]
-    frame = pd.concat(frames, ignore_index=True)
+    named = [frame.assign(series=name) for name, frame in frames.items()]
+    frame = pd.concat(named, ignore_index=True)
     frame.insert(0, "series", frame.pop("series"))
     with atomic_path(out) as temporary:
         if out.suffix.lower() == ".csv":

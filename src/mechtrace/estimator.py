@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .diagnose import Diagnosis
     from .model import SequentialVAE
     from .progress import Listener
+    from .recover.network import Mechanisms
     from .recover.reference import Reference
     from .recover.trajectory import Trajectory
     from .stream import Stream
@@ -205,6 +206,35 @@ class Trace:
         step = self.facts_.get("step")
         found = recover(model, reference, self.regimes_, panel, request, step)
         return found[0] if pool or len(panel) == 1 else found
+
+    def mechanisms(self, panel: Panel | None = None, *, states: int = 1000) -> Mechanisms:
+        """The lagged effects of each regime on the latents, and through them W(t).
+
+        Averaged over up to `states` histories of the panel, the same for all regimes, best of
+        recordings like those in question; without a panel over states drawn around the mean
+        latents of the regimes. The latents are the model's own coordinates: see `Mechanisms`.
+        """
+        from .mechanisms import measure
+
+        reference = self._reference("measure mechanisms of")
+        if panel is not None:
+            self._check_channels(panel)
+        return measure(self._in_float64(), self.regimes_, reference, panel, states)
+
+    def transition_matrices(self, path: Trajectory, panel: Panel | None = None) -> np.ndarray:
+        """W(t) of a recovered curve, (T, L, d, d), lag 1 first, [source, target].
+
+        With the panel that the curve was recovered from (one recording, or the pooled trials) each
+        step has the effects at its own state, NaN before the first full history; without, it has
+        the average effects of `mechanisms()`.
+        """
+        from .mechanisms import at_each_step
+
+        if panel is None:
+            return self.mechanisms().at(path.alpha)
+        self._check_fitted("measure mechanisms of")
+        self._check_channels(panel)
+        return at_each_step(self._in_float64(), panel, path.alpha)
 
     def diagnose(self, path: Trajectory) -> Diagnosis:
         """Can this curve be trusted? Findings with value, threshold, meaning and next step."""

@@ -16,6 +16,7 @@ from torch.nn import functional as F
 from .nets import SLOPE
 
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
+NODES = 129  # of the quadrature over one component
 
 
 def stack_history(z: Tensor, lags: int) -> Tensor:
@@ -168,30 +169,55 @@ class NonparametricExperts(ExpertBank):
         return (gaussian_log_prob(eps) + slope.abs().clamp_min(self.MIN_SLOPE).log()).sum(-1)
 
     def conditional_mean(self, history: Tensor) -> Tensor:
-        """By quadrature over the density of each component."""
-        return self._moments(history)[0]
+        """By quadrature over the density of each component.
+
+        The density jumps where the network has kinks, and the jumps move with the history; the
+        derivative of the sum over nodes would miss that. So the derivative has its own form:
+        z = g^-1(eps) moves by -(d eps / d history) / slope, averaged over eps.
+        """
+        with torch.no_grad():
+            mean, deviation = self._moments(history)
+        if not torch.is_grad_enabled():
+            return mean
+        history = self.for_all(history)
+        points, at = _around(mean, 6 * deviation, history)
+        eps, slope = (
+            part.unflatten(1, (-1, NODES)) for part in self.residual_and_slope(points, at)
+        )
+        with torch.no_grad():
+            density = gaussian_log_prob(eps).exp()
+            share = density * slope.sign() / (density * slope.abs()).sum(2, keepdim=True)
+        moves = -(share * eps).sum(2)
+        return mean + (moves - moves.detach())
 
     def noise_scale(self, history: Tensor) -> Tensor:
         """By quadrature over the density of each component."""
         return self._moments(history)[1]
 
-    def _moments(self, history: Tensor, nodes: int = 129) -> tuple[Tensor, Tensor]:
+    def _moments(self, history: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and deviation of p_k(z_i | history): a wide grid finds the mass, finer follow."""
         history = self.for_all(history)
         shape = (*history.shape[:2], self.latents)
         mean, reach = self.centre.expand(shape), 8 * self.spread.expand(shape)
-        grid = torch.linspace(-1, 1, nodes, dtype=history.dtype, device=history.device)
-        at = history[:, :, None].expand(-1, -1, nodes, -1).flatten(1, 2)
         for _ in range(3):
-            points = mean[:, :, None] + reach[:, :, None] * grid[:, None]
-            eps, slope = self.residual_and_slope(points.flatten(1, 2), at)
+            points, at = _around(mean, reach, history)
+            eps, slope = self.residual_and_slope(points, at)
             log_density = gaussian_log_prob(eps) + slope.abs().clamp_min(self.MIN_SLOPE).log()
-            weight = log_density.unflatten(1, (-1, nodes)).softmax(dim=2)
+            weight = log_density.unflatten(1, (-1, NODES)).softmax(dim=2)
+            points = points.unflatten(1, (-1, NODES))
             mean = (weight * points).sum(2)
             deviation = (weight * (points - mean[:, :, None]).square()).sum(2).sqrt()
-            step = 2 * reach / (nodes - 1)
+            step = 2 * reach / (NODES - 1)
             reach = 6 * torch.maximum(deviation, step / 2)
         return mean, deviation
+
+
+def _around(centre: Tensor, reach: Tensor, history: Tensor) -> tuple[Tensor, Tensor]:
+    """Nodes around each centre (K, N, d) with the history of each, both (K, N * NODES, ...)."""
+    grid = torch.linspace(-1, 1, NODES, dtype=history.dtype, device=history.device)
+    points = centre[:, :, None] + reach[:, :, None] * grid[:, None]
+    at = history[:, :, None].expand(-1, -1, NODES, -1)
+    return points.flatten(1, 2), at.flatten(1, 2)
 
 
 def _leaky_slope_times(tangent: Tensor, a: Tensor) -> Tensor:

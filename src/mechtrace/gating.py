@@ -2,7 +2,7 @@
 
 It learns to name the regime of a step from the latents of the step and those before, on pure
 recordings alone, and its probabilities are taken for alpha(t). It is here to be compared with: a
-classifier that was never shown a mixture is sure of itself, so it switches where alpha glides.
+probability says how likely one regime is at work alone, not how much of each is.
 """
 
 from __future__ import annotations

@@ -1,0 +1,93 @@
+"""Mechanisms as matrices, their mixture W(t), and its edges: a dynamic Bayesian network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..errors import ConfigError
+from .simplex import linear_bounds
+from .trajectory import Trajectory
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, eq=False)
+class Mechanisms:
+    """The lagged effects of each regime: the derivative of what its expert expects.
+
+    `jacobian[k, l, i, j]` is d E_k[z_t, j] / d z_{t-1-l}, i: how latent i acts on latent j, l + 1
+    steps later. A nonlinear expert has another derivative at every state; this is their mean over
+    `states` histories. Latents are the model's own coordinates. Unless their axes are identified,
+    they are known only up to an invertible map A, and these matrices up to A^-1 W A: eigenvalues
+    mean something then, single edges do not.
+    """
+
+    regimes: tuple[str, ...]
+    jacobian: np.ndarray = field(repr=False)  # (K, L, d, d)
+    states: int = 1
+
+    @property
+    def lags(self) -> int:
+        """Steps back that have an effect."""
+        return self.jacobian.shape[1]
+
+    def of(self, regime: str) -> np.ndarray:
+        """The matrices of one regime, (L, d, d)."""
+        if regime not in self.regimes:
+            raise ConfigError(
+                f"there is no regime {regime!r}", fix=f"the regimes are {', '.join(self.regimes)}"
+            )
+        return self.jacobian[self.regimes.index(regime)]
+
+    def at(self, alpha: np.ndarray) -> np.ndarray:
+        """W of weights (..., K): their mixture of the regimes' matrices, (..., L, d, d)."""
+        return np.tensordot(alpha, self.jacobian, axes=1)
+
+    def edges(
+        self, path: Trajectory, *, threshold: float = 0.05, top: int | None = None
+    ) -> pd.DataFrame:
+        """W(t) of a recovered curve as a table: time, source, target, lag, weight, lower, upper.
+
+        Latents are called z0, z1 and so on. Edges weaker than `threshold` are left out, and with
+        `top` all but the so many strongest of each step. The bounds follow from the intervals of
+        alpha alone: the matrices themselves are taken for granted.
+        """
+        import pandas as pd
+
+        if path.regimes != self.regimes:
+            raise ConfigError(
+                f"the curve has the regimes {', '.join(path.regimes)}, the mechanisms"
+                f" {', '.join(self.regimes)}",
+                fix="use a curve of the same model",
+            )
+        if not threshold >= 0 or (top is not None and top < 1):
+            raise ConfigError(
+                f"threshold = {threshold}, top = {top}", fix="use a threshold >= 0 and a top >= 1"
+            )
+        rows = self.jacobian.reshape(len(self.regimes), -1).T  # (edges, K)
+        weight = path.alpha @ rows.T
+        lower, upper = linear_bounds(rows, path.alpha, path.lower, path.upper)
+        size = np.abs(weight)
+        keep = size >= threshold  # never true of a missing step
+        if top is not None and top < size.shape[1]:
+            # NaN would sort first
+            limit = np.partition(np.nan_to_num(size), -top, axis=1)[:, [-top]]
+            keep &= size >= limit
+        step, edge = np.nonzero(keep)
+        lag, source, target = np.unravel_index(edge, self.jacobian.shape[1:])
+        names = np.array([f"z{i}" for i in range(self.jacobian.shape[-1])])
+        return pd.DataFrame(
+            {
+                "time": path.time[step],
+                "source": names[source],
+                "target": names[target],
+                "lag": lag + 1,
+                "weight": weight[step, edge],
+                "lower": lower[step, edge],
+                "upper": upper[step, edge],
+            }
+        )
