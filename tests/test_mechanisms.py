@@ -9,18 +9,18 @@ import pytest
 import torch
 
 import mechtrace as mt
-from mechtrace.config import ModelConfig
+from mechtrace.config import EXPERTS, ModelConfig
 from mechtrace.errors import ConfigError, DataError
 from mechtrace.experts import AffineExperts, make_experts
-from mechtrace.mechanisms import at_each_step, jacobians
+from mechtrace.mechanisms import CHUNK, STATES, at_each_step, jacobians
 from mechtrace.model import SequentialVAE
 
 K, D, L = 3, 4, 2
 
 
-def holder(experts):
+def holder(experts, kind):
     """As much of a model as the derivatives need."""
-    config = SimpleNamespace(lags=experts.lags, latents=experts.latents)
+    config = SimpleNamespace(lags=experts.lags, latents=experts.latents, experts=kind)
     return SimpleNamespace(experts=experts, config=config, centre=experts.centre)
 
 
@@ -87,7 +87,7 @@ def slopes(experts, history, small):
 def test_derivatives_equal_finite_differences(kind):
     experts = perturbed(kind)
     history = np.random.default_rng(1).standard_normal((9, L * D))
-    found = np.concatenate(list(jacobians(holder(experts), history)), axis=1)
+    found = np.concatenate(list(jacobians(holder(experts, kind), history)), axis=1)
     wanted = slopes(experts, history, 1e-6)
     np.testing.assert_allclose(found.reshape(wanted.shape), wanted, rtol=1e-4, atol=1e-6)
 
@@ -96,7 +96,7 @@ def test_derivatives_of_nonparametric_experts_count_the_jumps_of_the_density():
     """Compared over a distance with many kinks; the derivative of the plain sum fails this."""
     experts = perturbed("nonparametric", hidden=16)
     history = np.random.default_rng(1).standard_normal((60, L * D))
-    found = np.concatenate(list(jacobians(holder(experts), history)), axis=1)
+    found = np.concatenate(list(jacobians(holder(experts, "nonparametric"), history)), axis=1)
     wanted = slopes(experts, history, 0.05)
     error = found.reshape(wanted.shape) - wanted
     size = np.sqrt((wanted**2).mean())
@@ -115,11 +115,18 @@ def test_mechanisms_of_a_trained_model(trained, panel, world):
     np.testing.assert_array_equal(found.jacobian, again.jacobian)
     without = trained.mechanisms()
     assert np.isfinite(without.jacobian).all()
+    assert without.states == 1000
+    with pytest.raises(ConfigError, match="states = 0"):
+        trained.mechanisms(states=0)
     assert not np.allclose(without.jacobian, found.jacobian)
     with pytest.raises(ConfigError, match="no regime 'R9'"):
         found.of("R9")
     with pytest.raises(DataError, match="3 rows without a gap"):
         trained.mechanisms(mt.Panel.from_arrays(np.zeros((4, 2, 6)), channels=panel.channels))
+
+
+def test_every_kind_of_expert_has_its_defaults():
+    assert set(CHUNK) == set(STATES) == set(EXPERTS)
 
 
 def test_matrices_of_a_curve(trained, world):

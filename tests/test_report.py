@@ -41,6 +41,11 @@ def test_report_is_self_contained_and_escapes_names(trained, path, tmp_path):
     assert "src='http" not in text
 
 
+def test_a_calibrated_curve_says_so(trained, path, tmp_path):
+    mt.report(trained, [dataclasses.replace(path, calibration="matrix")], tmp_path / "r.html")
+    assert ", matrix calibration;" in (tmp_path / "r.html").read_text()
+
+
 def test_many_recordings_are_not_all_drawn(trained, path, tmp_path):
     file = tmp_path / "r.html"
     mt.report(trained, [path] * 14, file)

@@ -207,12 +207,13 @@ class Trace:
         found = recover(model, reference, self.regimes_, panel, request, step)
         return found[0] if pool or len(panel) == 1 else found
 
-    def mechanisms(self, panel: Panel | None = None, *, states: int = 1000) -> Mechanisms:
+    def mechanisms(self, panel: Panel | None = None, *, states: int | None = None) -> Mechanisms:
         """The lagged effects of each regime on the latents, and through them W(t).
 
         Averaged over up to `states` histories of the panel, the same for all regimes, best of
         recordings like those in question; without a panel over states drawn around the mean
-        latents of the regimes. The latents are the model's own coordinates: see `Mechanisms`.
+        latents of the regimes. By default 1000, fewer for experts that take long. The latents
+        are the model's own coordinates: see `Mechanisms`.
         """
         from .mechanisms import measure
 
@@ -225,8 +226,8 @@ class Trace:
         """W(t) of a recovered curve, (T, L, d, d), lag 1 first, [source, target].
 
         With the panel that the curve was recovered from (one recording, or the pooled trials) each
-        step has the effects at its own state, NaN before the first full history; without, it has
-        the average effects of `mechanisms()`.
+        step has the effects at its own state, NaN before the first full history (nonparametric
+        experts take half a second for each); without, it has the average ones of `mechanisms()`.
         """
         from .mechanisms import at_each_step
 

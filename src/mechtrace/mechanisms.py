@@ -12,18 +12,17 @@ import numpy as np
 import torch
 
 from . import latents
-from .errors import DataError
-from .experts import NonparametricExperts
+from .errors import ConfigError, DataError
 from .model import SequentialVAE
 from .recover.network import Mechanisms
 from .recover.reference import Reference
 from .series import Panel
 from .windows import find_runs
 
-#: Histories differentiated in one call. Quadrature keeps a graph over hundreds of nodes for each.
-CHUNK, CHUNK_QUADRATURE = 512, 8
-#: States drawn around the mean of each regime where no panel is given.
-DRAWS = 64
+#: Histories differentiated in one call, and averaged over unless asked otherwise, by kind of
+#: experts: quadrature and the inverse of a flow keep a graph of many evaluations for each.
+CHUNK = {"affine": 512, "spline": 64, "nonparametric": 8, "maf": 8}
+STATES = {"affine": 1000, "spline": 500, "nonparametric": 50, "maf": 50}
 
 
 def measure(
@@ -31,11 +30,14 @@ def measure(
     regimes: tuple[str, ...],
     reference: Reference,
     panel: Panel | None,
-    states: int,
+    states: int | None,
 ) -> Mechanisms:
     """Derivatives of every expert, averaged over the same histories for all of them."""
+    states = STATES[model.config.experts] if states is None else states
+    if states < 1:
+        raise ConfigError(f"states = {states}", fix="average over at least one")
     if panel is None:
-        histories = _typical_histories(reference, model.config.lags)
+        histories = _typical_histories(reference, model.config.lags, states)
     else:
         histories = histories_of(model, panel)[1]
         # evenly spread over the panel: the same panel gives the same answer
@@ -76,7 +78,7 @@ def jacobians(model: SequentialVAE, histories: np.ndarray) -> Iterator[np.ndarra
     Each chunk is (K, n, L, d, d), lag 1 first; [..., i, j] is the effect of latent i on latent j.
     """
     experts, lags, d = model.experts, model.config.lags, model.config.latents
-    chunk = CHUNK_QUADRATURE if isinstance(experts, NonparametricExperts) else CHUNK
+    chunk = CHUNK[model.config.experts]
     for first in range(0, len(histories), chunk):
         block = torch.from_numpy(histories[first : first + chunk]).to(model.centre)
         history = experts.for_all(block).clone().requires_grad_()
@@ -104,9 +106,8 @@ def histories_of(model: SequentialVAE, panel: Panel) -> tuple[np.ndarray, np.nda
     return rows, np.concatenate([mean[rows - lag] for lag in range(1, lags + 1)], axis=1)
 
 
-def _typical_histories(reference: Reference, lags: int) -> np.ndarray:
-    """States drawn around the mean latents of each regime, at rest: all lags alike."""
-    rng = np.random.default_rng(0)
+def _typical_histories(reference: Reference, lags: int, states: int) -> np.ndarray:
+    """States drawn around the mean latents of each regime in turn, at rest: all lags alike."""
     regimes, d = reference.means.shape
-    drawn = rng.multivariate_normal(np.zeros(d), reference.spread, (regimes, DRAWS))
-    return np.tile((reference.means[:, None] + drawn).reshape(-1, d), (1, lags))
+    drawn = np.random.default_rng(0).multivariate_normal(np.zeros(d), reference.spread, states)
+    return np.tile(reference.means[np.arange(states) % regimes] + drawn, (1, lags))

@@ -61,11 +61,13 @@ def _section(path: Trajectory, truth: np.ndarray | None) -> str:
     table = f"<table><tr>{head}</tr>{rows}</table>" if events else "<p>No change.</p>"
     kind = "causal (uses only the past)" if path.causal else "offline (uses the whole recording)"
     trials = f", {path.trials} trials pooled" if path.trials > 1 else ""
+    calibrated = f", {path.calibration} calibration" if path.calibration else ""
     odd = float((path.flag == "unexplained").mean())
     return (
-        f"<h2>{escape(path.name)}</h2><p>{escape(path.method)}, {kind}{trials}; bands hold"
-        f" {100 * path.level:.0f} %; {100 * odd:.1f} % of the steps are explained by none of the"
-        f" known mechanisms.</p><img alt='alpha over time' src='{_picture(path, truth)}'>{table}"
+        f"<h2>{escape(path.name)}</h2><p>{escape(path.method)}, {kind}{trials}{calibrated};"
+        f" bands hold {100 * path.level:.0f} %; {100 * odd:.1f} % of the steps are explained by"
+        f" none of the known mechanisms.</p>"
+        f"<img alt='alpha over time' src='{_picture(path, truth)}'>{table}"
     )
 
 
