@@ -12,8 +12,19 @@ from .events import Event, find_events
 if TYPE_CHECKING:
     import pandas as pd
 
+#: No history yet; no evidence; explained by no mixture; blocks of evidence contradict each other.
+FLAGS = ("warm-up", "missing", "unexplained", "disagree")
 #: A regime with at least this share on average is said to be at work throughout.
 CLEAR = 0.75
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """alpha(t) by one block of evidence alone, (T, K) each."""
+
+    alpha: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +38,7 @@ class Trajectory:
     lower: np.ndarray = field(repr=False)  # (T, K)
     upper: np.ndarray = field(repr=False)  # (T, K)
     residual: np.ndarray = field(repr=False)  # (T,): 1 is what pure regimes show
-    flag: np.ndarray = field(repr=False)  # (T,) of str: "", "warm-up", "missing", "unexplained"
+    flag: np.ndarray = field(repr=False)  # (T,) of str: "" or one of FLAGS
     surprise: np.ndarray = field(
         repr=False
     )  # (T,) squared causal prediction error, in units of its variance
@@ -38,6 +49,7 @@ class Trajectory:
     level: float = 0.9
     drift: float = float("nan")
     trials: int = 1
+    blocks: dict[str, Curve] = field(default_factory=dict, repr=False)  # if there are several
 
     def __len__(self) -> int:
         return len(self.time)
