@@ -51,14 +51,6 @@ class Encoded:
         return Seen(values, expected)
 
 
-def widening(scale: np.ndarray, reference: Reference) -> np.ndarray | None:
-    """Factor on the noise of rows with encoder deviations (rows, d), 1 where it is as usual."""
-    usual = np.diagonal(reference.judged.noise)
-    excess = (np.maximum(scale**2 - reference.width, 0.0) / usual).mean(axis=-1)
-    unusual = excess > 0.05
-    return np.where(unusual, 1 + excess, 1.0) if unusual.any() else None
-
-
 def measure_reference(model: SequentialVAE, pieces: Panel, regime: np.ndarray) -> Reference:
     """What stage 2 needs to know of pure series, each of one regime (n,)."""
     found = latents.encode(model, pieces)

@@ -14,7 +14,7 @@ from .recover.blocks import Block
 from .recover.evidence import Evidence
 from .recover.reference import Reference
 from .request import Request
-from .seen import Encoded, Seen, widening
+from .seen import Encoded, Seen
 from .series import Panel
 from .windows import crop_rows, positions
 
@@ -29,8 +29,7 @@ class Known:
     panel: Panel
     latents: np.ndarray  # (rows, d)
     elapsed: np.ndarray  # (rows,): usual steps since the row before
-    widen: np.ndarray | None  # (rows,): how much noisier than usual
-    blocks: dict[str, tuple[Block, Seen]]
+    blocks: dict[str, tuple[Block, Seen, np.ndarray | None]]  # with what widens their noise
     used: tuple[str, ...]  # the blocks that alpha is recovered from
     judged: str  # the block that is judged
 
@@ -47,16 +46,17 @@ class Known:
         used = tuple(b.name for b in reference.combination(request.blocks)[0])
         found = encode(model, panel)
         encoded = Encoded(model, found.mean, positions(panel))
+        excess = reference.excess(found.scale)
         names = dict.fromkeys([*used, reference.judged.name])
         return cls(
             panel,
             found.mean,
             np.maximum(panel.steps() / usual, 0.01),
-            widening(found.scale, reference),
             {
                 name: (
                     reference.blocks[name],
                     encoded.see(name, reference.support, reference.means),
+                    reference.blocks[name].widening(excess),
                 )
                 for name in names
             },
@@ -73,14 +73,13 @@ class Known:
         def padded(flat: np.ndarray) -> np.ndarray:
             return np.where(real.reshape(*real.shape, *[1] * (flat.ndim - 1)), flat[rows], np.nan)
 
-        widen = None if self.widen is None else np.where(real, self.widen[rows], 1.0)
         evidence = {
             name: block.evidence(
                 padded(seen.values),
                 None if seen.expected is None else padded(seen.expected),
-                widen,
+                None if widen is None else np.where(real, widen[rows], 1.0),
             )
-            for name, (block, seen) in self.blocks.items()
+            for name, (block, seen, widen) in self.blocks.items()
         }
         return Stack(
             names=[str(panel.names[i]) for i in chosen],

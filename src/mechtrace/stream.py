@@ -16,7 +16,7 @@ from .recover.engine import interval, nearest_on_simplex
 from .recover.evidence import Evidence, Plane
 from .recover.reference import Reference
 from .recover.statespace import DRIFTS, LOG_2PI, Estimate, Filter, Moments, drift_shares
-from .seen import Encoded, widening
+from .seen import Encoded
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +134,7 @@ class Stream:
             return block.evidence(np.full((1, 1, kinds[-1]), np.nan), np.full(kinds, np.nan))
         seen = encoded.see(block.name, self.reference.support, self.reference.means)
         expected = None if seen.expected is None else seen.expected[None, -1:]
-        widen = widening(scale, self.reference)
+        widen = block.widening(self.reference.excess(scale))
         return block.evidence(
             seen.values[None, -1:], expected, None if widen is None else widen[None]
         )

@@ -25,6 +25,8 @@ HORIZONS = (1, 2, 4, 8)
 WINDOWS = (8, 16, 32)
 #: Deviations below this are taken for this: a latent that stands still has no logarithm.
 STILL = 1e-6
+#: Share of the noise below which a less certain encoder is passed over.
+NOTEWORTHY = 0.05
 
 
 def parse(name: str) -> tuple[str, int]:
@@ -122,6 +124,18 @@ class Block:
         noise = trust * noise + (1 - trust) * np.diag(np.diag(noise))
         floor = 1e-6 * np.trace(noise) / len(noise) + 1e-12
         return cls(name, means, noise + floor * np.eye(len(noise)), time)
+
+    def widening(self, excess: np.ndarray) -> np.ndarray | None:
+        """Factor on the noise of rows (rows,) at which the encoder is less sure than usual.
+
+        `excess` (rows, d) is by how much its variance is larger. None where none is noteworthy;
+        moments are of many rows and take no notice.
+        """
+        if len(self.noise) != excess.shape[-1]:
+            return None
+        more = (excess / np.diagonal(self.noise)).mean(axis=-1)
+        unusual = more > NOTEWORTHY
+        return np.where(unusual, 1 + more, 1.0) if unusual.any() else None
 
     def evidence(
         self, values: np.ndarray, expected: np.ndarray | None, widen: np.ndarray | None = None

@@ -115,6 +115,10 @@ class Reference:
         """The block by which it is judged whether the known mechanisms explain a step."""
         return self.blocks[judged(self.choice.blocks)]
 
+    def excess(self, scale: np.ndarray) -> np.ndarray:
+        """By how much the encoder's variance at rows of deviation (rows, d) exceeds the usual."""
+        return np.maximum(scale**2 - self.width, 0.0)
+
     # -- storage -------------------------------------------------------------------------------
 
     def arrays(self) -> dict[str, np.ndarray]:
