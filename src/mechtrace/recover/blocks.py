@@ -163,15 +163,19 @@ def _of_own(expected: np.ndarray, regime: np.ndarray) -> np.ndarray:
 
 
 def _autocorrelation_time(error: np.ndarray, known: np.ndarray) -> float:
-    """1 + 2 sum of autocorrelations, up to five times itself (Sokal's window); at least 1."""
+    """1 + 2 sum of autocorrelations, up to the first that is not positive.
+
+    Where errors swing, later ones of the other sign would cancel over many periods, but alpha may
+    move within one.
+    """
     scale = np.sqrt((error**2).sum(axis=(0, 1)) / max(known.sum(), 1))
     white = error / np.where(scale > 0, scale, 1.0)
     alone = (white**2).sum() / max(known.sum(), 1)
     total = 1.0
     for lag in range(1, error.shape[1]):
         both = known[:, lag:] & known[:, :-lag]
-        if not both.any() or lag > 5 * total:
+        product = (white[:, lag:] * white[:, :-lag]).sum() / max(both.sum(), 1)
+        if not product > 0:
             break
-        product = (white[:, lag:] * white[:, :-lag]).sum() / both.sum()
-        total += 2 * max(float(product / alone), 0.0) if alone > 0 else 0.0
+        total += 2 * float(product / alone)
     return total
