@@ -26,11 +26,13 @@ def with_two_blocks(trained):
     """The same model, told to use two blocks, one of them two steps ahead."""
     reference = trained.reference_
     both = ("conditional(2)", "static")
+    further = replace(reference.blocks["conditional(1)"], name=both[0])
     other = copy.copy(trained)
     other.reference_ = replace(
         reference,
-        choice=Choice(both, {}),
-        offsets=reference.offsets | {" + ".join(both): Offsets.none(3)},
+        choice=Choice(both, both, {}),
+        blocks=reference.blocks | {both[0]: further},
+        offsets=reference.offsets | dict.fromkeys([both[0], " + ".join(both)], Offsets.none(3)),
     )
     return other
 

@@ -68,4 +68,4 @@ def measure_reference(model: SequentialVAE, pieces: Panel, regime: np.ndarray) -
     mean, lags = padded(found.mean), model.config.lags
     names = candidates(lags, int(np.median(np.isfinite(mean).all(-1).sum(axis=1))))
     choice = choose(material, names, regime, lags)
-    return Reference.of_material(mean, padded(found.scale), material, regime, names, choice)
+    return Reference.of_material(mean, padded(found.scale), material, regime, choice)

@@ -16,8 +16,8 @@ from .blocks import Block, parse
 from .engine import state_space
 from .evidence import Evidence
 
-#: Left-out series of each regime that take part, and pseudo-transitions made of them.
-SERIES, SPLICES = 16, 60
+#: Left-out series that take part (at least four of each regime), and pseudo-transitions of them.
+SERIES, SPLICES = 60, 40
 #: Another choice must be better by this share of the error, and by so many standard errors.
 MARGIN, CERTAINTY = 0.05, 2.0
 
@@ -30,6 +30,7 @@ class Choice:
     """The blocks to use and how every combination that was tried did."""
 
     blocks: tuple[str, ...]
+    tried: tuple[str, ...]  # single blocks
     errors: dict[str, float]  # half the sum of |alpha - truth|, mean over steps
 
 
@@ -44,17 +45,27 @@ def choose(material: Material, names: list[str], regime: np.ndarray, lags: int) 
     With a single series of some regime nothing can be left out: the first block is taken.
     """
     if np.bincount(regime).min() < 2:
-        return Choice(tuple(names[:1]), {})
+        return Choice(tuple(names[:1]), ("conditional(1)", "static"), {})
     rank = np.array([(regime[:i] == k).sum() for i, k in enumerate(regime)])
-    some = np.flatnonzero(rank < SERIES)
+    some = np.flatnonzero(rank < max(4, SERIES // (1 + regime.max())))
     judge = _Judge(regime[some], rank[some] % 2, lags)
-    evidence = {}
+    evidence: dict[str, Evidence] = {}
+    tried: dict[str, np.ndarray] = {}
+    further = {"conditional": True, "moments": True, "static": True}
     for name in names:
+        kind = parse(name)[0]
+        if not further[kind]:
+            continue
         values, expected = material(name)
         evidence[name] = judge.left_out(
             name, values[some], None if expected is None else expected[some]
         )
-    tried: dict[str, np.ndarray] = {name: judge.errors(evidence[name]) for name in names}
+        errors = judge.errors(evidence[name])
+        # what does not get better with twice the steps does not with four times as many
+        shorter = [tried[other].mean() for other in tried if parse(other)[0] == kind]
+        further[kind] = not shorter or bool(errors.mean() < min(shorter))
+        tried[name] = errors
+    names = list(tried)
     chosen = names[:1]
     for name in names[1:]:
         if _clearly_better(tried[name], tried[joined(chosen)]):
@@ -71,7 +82,9 @@ def choose(material: Material, names: list[str], regime: np.ndarray, lags: int) 
         if best is None:
             break
         chosen = best
-    return Choice(tuple(chosen), {name: float(error.mean()) for name, error in tried.items()})
+    return Choice(
+        tuple(chosen), tuple(names), {name: float(error.mean()) for name, error in tried.items()}
+    )
 
 
 def _clearly_better(errors: np.ndarray, other: np.ndarray) -> bool:

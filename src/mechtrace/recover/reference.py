@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -48,10 +48,8 @@ class Reference:
         def material(name: str) -> tuple[np.ndarray, np.ndarray | None]:
             return latents, predicted if name == "conditional(1)" else None
 
-        names = ["conditional(1)", "static"]
-        return cls.of_material(
-            latents, width, material, regime, names, Choice(("conditional(1)",), {})
-        )
+        choice = Choice(("conditional(1)",), ("conditional(1)", "static"), {})
+        return cls.of_material(latents, width, material, regime, choice)
 
     @classmethod
     def of_material(
@@ -60,7 +58,6 @@ class Reference:
         width: np.ndarray,
         material: Material,
         regime: np.ndarray,
-        names: list[str],
         choice: Choice,
     ) -> Reference:
         """The same with these blocks of evidence, which `material` shows, and a choice of them."""
@@ -71,7 +68,7 @@ class Reference:
         offsets: dict[str, Offsets] = {}
         chosen: list[Evidence] = []
         main = judged(choice.blocks)
-        for name in names:
+        for name in choice.tried:
             values, expected = material(name)
             blocks[name] = Block.measure(name, values, expected, regime)
             seen = blocks[name].evidence(values, expected)
@@ -129,8 +126,7 @@ class Reference:
         for name, offsets in self.offsets.items():
             parts = {f.name: getattr(offsets, f.name) for f in fields(offsets)}
             out |= {f"offsets/{name}/{part}": value for part, value in parts.items()}
-        told = {"blocks": self.choice.blocks, "errors": self.choice.errors}
-        out["choice"] = np.frombuffer(json.dumps(told).encode(), np.uint8)
+        out["choice"] = np.frombuffer(json.dumps(asdict(self.choice)).encode(), np.uint8)
         return {f"reference_{name}": np.asarray(value) for name, value in out.items()}
 
     @classmethod
@@ -152,7 +148,7 @@ class Reference:
         }
         offsets = {name: Offsets(**parts) for name, parts in _grouped(stored, "offsets").items()}
         told = json.loads(stored["choice"].tobytes())
-        choice = Choice(tuple(told["blocks"]), told["errors"])
+        choice = Choice(tuple(told["blocks"]), tuple(told["tried"]), told["errors"])
         support = Support.from_arrays(stored)
         return cls(**figures, blocks=blocks, offsets=offsets, choice=choice, support=support)
 
@@ -167,7 +163,7 @@ class Reference:
             **figures,
             blocks={name: block},
             offsets={name: Offsets.none(len(figures["means"]))},
-            choice=Choice((name,), {}),
+            choice=Choice((name,), (name,), {}),
             support=Support.everywhere(len(noise)),
         )
 
