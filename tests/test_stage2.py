@@ -432,3 +432,22 @@ def test_the_reference_of_a_fit_is_of_its_latents(trained, panel):
     own = latents.reshape(3, 12, 18, 4).mean(axis=(1, 2))
     deviation = np.sqrt(np.diagonal(reference.spread))
     assert (np.abs(reference.means - own) < 1.5 * deviation).all()
+
+
+@pytest.mark.parametrize("smoother", ["rule", "gcv", 2.0])
+def test_algorithm1_with_the_smoother_of_theorem_3(trained, run, smoother):
+    window = trained.recover(run.panel, method="algorithm1")
+    for path, other in zip(
+        trained.recover(run.panel, method="algorithm1", smoother=smoother), window, strict=True
+    ):
+        np.testing.assert_allclose(path.alpha.sum(axis=1), 1, atol=1e-9)
+        assert np.nanmax(np.abs(path.alpha - other.alpha)) > 1e-3
+        assert (path.lower <= path.alpha + 1e-12).all()
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"smoother": "none"}, {"smoother": -1.0}, {"smoother": "gcv", "causal": True}]
+)
+def test_other_smoothers_are_refused(trained, run, wrong):
+    with pytest.raises(ConfigError):
+        trained.recover(run.panel, method="algorithm1", window=0, **wrong)

@@ -188,6 +188,7 @@ class Trace:
         level: float = 0.9,
         active: Sequence[str] | None = None,
         window: int = 5,
+        smoother: str | float = "window",
         blocks: str | Sequence[str] | None = None,
         bias: bool = False,
         known: Sequence[tuple[str, Any, Any]] = (),
@@ -197,7 +198,8 @@ class Trace:
         A Trajectory for a panel of one series or with `pool` (repeated trials that share one
         schedule), else one per series. `causal` uses only the past of each step. `active` names
         the regimes that can occur. `window` is the half width of the paper's moving average
-        (method="algorithm1" only, which looks ahead).
+        (method="algorithm1" only, which looks ahead); `smoother` replaces it by that of the
+        paper's Theorem 3: "rule", "gcv" or its strength.
 
         `blocks` names the evidence to use, such as "static" or "conditional(1)", instead of what
         did best on left-out series (`reference_.choice`). If a recording may be off by something
@@ -210,7 +212,9 @@ class Trace:
         reference = self._reference("recover with")
         self._check_channels(panel)
         names = None if blocks is None else (blocks,) if isinstance(blocks, str) else tuple(blocks)
-        request = Request(method, causal, pool, simplex, level, active, window, names, bias, known)
+        request = Request(
+            method, causal, pool, simplex, level, active, window, smoother, names, bias, known
+        )
         model = self._in_float64() if causal else self.model_
         step = self.facts_.get("step")
         found = recover(model, reference, self.regimes_, panel, request, step)

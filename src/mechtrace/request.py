@@ -22,6 +22,7 @@ class Request:
     level: float = 0.9
     active: Sequence[str] | None = None
     window: int = 5
+    smoother: str | float = "window"
     blocks: tuple[str, ...] | None = None
     bias: bool = False
     known: Sequence[tuple[str, Any, Any]] = ()
@@ -34,10 +35,20 @@ class Request:
             raise ConfigError(f"level = {self.level}", fix="use a share between 0 and 1")
         if not isinstance(self.window, int) or self.window < 0:
             raise ConfigError(f"window = {self.window}", fix="use a whole number of steps")
-        if self.causal and self.method == "algorithm1" and self.window > 0:
+        if (
+            self.causal
+            and self.method == "algorithm1"
+            and (self.window > 0 or self.smoother != "window")
+        ):
             raise ConfigError(
                 "the paper's centred window looks ahead, so it has no causal answer",
                 fix="use method='state-space', or window=0",
+            )
+        if self.smoother not in ("window", "rule", "gcv") and (
+            isinstance(self.smoother, str) or not self.smoother >= 0
+        ):
+            raise ConfigError(
+                f"smoother = {self.smoother!r}", fix='use "window", "rule", "gcv" or a number >= 0'
             )
         if self.bias and (self.causal or self.pool):
             raise ConfigError(

@@ -163,17 +163,30 @@ def _by_algorithm1(
     means = reference.means[active]
     free = algorithm1.static_weights(stack.latents, means, simplex=request.simplex)
     known = (stack.evidence[stack.judged].dims > 0)[..., None]
-    alpha = algorithm1.centred_window(np.where(known, free, np.nan), request.window)
-    # pointwise noise of the estimator, less by the window's averaging where it was applied
+    alpha, left = _smoothed(np.where(known, free, np.nan), request)
+    # pointwise noise of the estimator, of which the smoothing leaves a share
     inverse = np.linalg.pinv((means[1:] - means[0]).T)
     others = inverse @ reference.spread @ inverse.T
     variance = np.append(others.sum(), np.diagonal(others)) / stack.trials
-    averaged = np.where(alpha == free, 1, 2 * request.window + 1)  # edges are left as they are
-    half = norm.ppf(0.5 + request.level / 2) * np.sqrt(variance / averaged)
+    half = norm.ppf(0.5 + request.level / 2) * np.sqrt(variance * left)
     lower, upper = alpha - half, alpha + half
     if request.simplex:
         lower, upper = np.clip(lower, 0, 1), np.clip(upper, 0, 1)
     return Answer(alpha, lower, upper, np.full(len(alpha), np.nan))
+
+
+def _smoothed(weights: np.ndarray, request: Request) -> tuple[np.ndarray, np.ndarray | float]:
+    """Smoothed weights (S, T, K) and the share of the variance of independent errors left."""
+    if request.smoother == "window":
+        alpha = algorithm1.centred_window(weights, request.window)
+        # edges are left as they are
+        return alpha, np.where(alpha == weights, 1.0, 1 / (2 * request.window + 1))
+    alpha, left = np.empty_like(weights), np.empty((len(weights), 1, 1))
+    for s, series in enumerate(weights):
+        strength = algorithm1.strength_of(series, request.smoother)
+        alpha[s] = algorithm1.regularised(series, strength, simplex=request.simplex)
+        left[s] = algorithm1.averaging(len(series), strength)
+    return alpha, left
 
 
 def _residual(evidence: Evidence, alpha: np.ndarray) -> np.ndarray:
