@@ -233,3 +233,28 @@ def test_static_weights_collapse_with_many_regimes_and_the_state_space_does_not(
     evidence = Evidence.of_block(run.conditional_means(), run.latents.astype(float), precision)
     found = state_space(evidence.of(active).pooled(), np.ones((1, run.alpha.shape[1])))
     assert correlation(found.alpha[0, 2:], truth) > 0.9
+
+
+@pytest.mark.parametrize("strength", ["rule", "gcv", 3.0])
+def test_missing_rows_are_bridged(strength):
+    rng = np.random.default_rng(11)
+    share = np.linspace(0, 1, 60)[:, None]
+    weights = np.hstack([1 - share, share]) + 0.05 * rng.standard_normal((60, 2))
+    holes = weights.copy()
+    holes[25:30] = np.nan
+    found = regularised(holes, strength, simplex=False)
+    assert np.isfinite(found).all()
+    assert np.abs(found[25:30] - np.hstack([1 - share, share])[25:30]).max() < 0.15
+    known = np.isfinite(holes).all(axis=1)
+    # stationarity of sum over known |a - w|^2 + s |D a|^2
+    s = algorithm1.strength_of(holes, strength)
+    slope = np.diff(found, axis=0, prepend=found[:1], append=found[-1:])
+    pull = np.where(known[:, None], found - np.nan_to_num(holes), 0.0)
+    np.testing.assert_allclose(pull, s * np.diff(slope, axis=0), atol=1e-8)
+
+
+def test_averaging_is_the_variance_that_is_left():
+    rng = np.random.default_rng(12)
+    noise = rng.standard_normal((80, 4000))
+    left = regularised(noise, 5.0, simplex=False).var()
+    assert algorithm1.averaging(80, 5.0) == pytest.approx(left, rel=0.03)

@@ -66,7 +66,7 @@ def test_memory_does_not_grow(trained, glide):
         for row in glide.values:
             stream.push(row)
     assert len(stream.rows) <= 3
-    assert len(stream.latents) == 2
+    assert len(stream.latents) == 3
 
 
 def test_wrong_rows_are_refused(trained):

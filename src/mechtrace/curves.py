@@ -63,7 +63,7 @@ def parse_known(text: str) -> Stretch:
     """A stretch from [SERIES/]FROM:TO=REGIME; weights as A:0.5,B:0.5, dates as FROM..TO.
 
     >>> parse_known("0:10=walk")
-    Stretch(start='0', stop='10', weights='walk', series=None)
+    Stretch(weights='walk', start='0', stop='10', series=None)
     >>> parse_known("run 3/4.5:6=walk:0.5,run:0.5").weights
     {'walk': 0.5, 'run': 0.5}
     """
@@ -72,7 +72,7 @@ def parse_known(text: str) -> Stretch:
     start, _, stop = span.partition(".." if ".." in span else ":")
     if not (start and stop and what):
         raise ConfigError(f"{text!r} is not FROM:TO=REGIME", fix="write --known 0:10=walk")
-    return Stretch(start, stop, _weights(what), series if slash else None)
+    return Stretch(_weights(what), start, stop, series if slash else None)
 
 
 def _weights(text: str) -> str | dict[str, float]:

@@ -189,19 +189,33 @@ class Trace:
         level: float = 0.9,
         active: Sequence[str] | None = None,
         window: int = 5,
+        smoother: str | float = "window",
+        blocks: str | Sequence[str] | None = None,
+        bias: bool = False,
+        known: Sequence[tuple[str, Any, Any]] = (),
     ) -> Trajectory | list[Trajectory]:
         """How much of each mechanism is at work at each step: stage 2.
 
         A Trajectory for a panel of one series or with `pool` (repeated trials that share one
         schedule), else one per series. `causal` uses only the past of each step. `active` names
         the regimes that can occur. `window` is the half width of the paper's moving average
-        (method="algorithm1" only, which looks ahead).
+        (method="algorithm1" only, which looks ahead); `smoother` replaces it by that of the
+        paper's Theorem 3: "rule", "gcv" or its strength.
+
+        `blocks` names the evidence to use, such as "static" or "conditional(1)", instead of what
+        did best on left-out series (`reference_.choice`). If a recording may be off by something
+        constant (another subject, another day), `known` names stretches whose regime is known,
+        as ("walk", 0.0, 2.0) from and to a time, and `bias` does without.
         """
-        from .stage2 import Request, recover
+        from .request import Request
+        from .stage2 import recover
 
         reference = self._reference("recover with")
         self._check_channels(panel)
-        request = Request(method, causal, pool, simplex, level, active, window)
+        names = None if blocks is None else (blocks,) if isinstance(blocks, str) else tuple(blocks)
+        request = Request(
+            method, causal, pool, simplex, level, active, window, smoother, names, bias, known
+        )
         model = self._in_float64() if causal else self.model_
         step = self.facts_.get("step")
         found = recover(model, reference, self.regimes_, panel, request, step)

@@ -55,6 +55,18 @@ class ExpertBank(nn.Module, ABC):
     def noise_scale(self, history: Tensor) -> Tensor:
         """Standard deviation of z given the history, (K, N, d)."""
 
+    def ahead(self, history: Tensor, steps: int) -> Tensor:
+        """What each expert expects `steps` steps after (N, L*d) histories: (K, N, d).
+
+        Beyond one step each follows its own mean.
+        """
+        expected = self.conditional_mean(history)
+        for _ in range(1, steps):
+            older = self.for_all(history)[..., : -self.latents]
+            history = torch.cat([expected, older], dim=-1)
+            expected = self.conditional_mean(history)
+        return expected
+
     def deviation(self) -> Tensor:
         """Squared size of the parts that each regime has for itself; shrinkage acts on it."""
         own = [m.own.square().sum() for m in self.modules() if isinstance(m, StackedLinear)]

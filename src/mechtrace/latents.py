@@ -80,22 +80,24 @@ def _blocks(panel: Panel, reach: int) -> Iterator[tuple[np.ndarray, np.ndarray, 
 
 
 @torch.no_grad()
-def predict(model: SequentialVAE, latents: Latents, panel: Panel) -> np.ndarray:
-    """What each expert expects of a row given its history: (rows, K, d), NaN without a history."""
+def predict(
+    model: SequentialVAE, mean: np.ndarray, position: np.ndarray, horizon: int = 1
+) -> np.ndarray:
+    """What each expert expects of a row, given the history `horizon` steps before it.
+
+    From latents (rows, d), whose `position` is as `windows.positions` gives it: (rows, K, d), NaN
+    without a history.
+    """
     lags, d = model.config.lags, model.config.latents
-    mean, kinds = latents.mean, model.regimes
-    out = np.full((len(mean), kinds, d), np.nan)
-    # a row has a history if the `lags` rows before it belong to the same unbroken run
-    runs = find_runs(panel, by_regime=False)
-    position = np.full(len(mean), -1)
-    position[runs.row_numbers()] = runs.within()
-    ready = np.flatnonzero(position >= lags)
+    out = np.full((len(mean), model.regimes, d), np.nan)
+    ready = np.flatnonzero(position >= lags + horizon - 1)
     kind = model.centre.dtype
     for first in range(0, len(ready), PREDICTED_ROWS):
         rows = ready[first : first + PREDICTED_ROWS]
-        past = np.stack([mean[rows - lag] for lag in range(lags, 0, -1)], axis=1)
+        first_lag = horizon + lags - 1
+        past = np.stack([mean[rows - lag] for lag in range(first_lag, horizon - 1, -1)], axis=1)
         now = np.zeros((len(rows), 1, d))
         steps = torch.from_numpy(np.concatenate([past, now], axis=1)).to(model.centre.device, kind)
-        expected = model.experts.conditional_mean(stack_history(steps, lags)[:, 0])
+        expected = model.experts.ahead(stack_history(steps, lags)[:, 0], horizon)
         out[rows] = expected.cpu().double().numpy().transpose(1, 0, 2)
     return out

@@ -13,7 +13,12 @@ if TYPE_CHECKING:
 
 #: Okabe and Ito's colours, which survive colour-blindness; blue and orange first.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#999999", "#000000")
-FLAG_COLOURS = {"warm-up": "0.92", "missing": "0.85", "unexplained": "#f7c6c5"}
+FLAG_COLOURS = {
+    "warm-up": "0.92",
+    "missing": "0.85",
+    "unexplained": "#f7c6c5",
+    "disagree": "#fdebc8",
+}
 
 
 def trajectory(path: Trajectory, ax: Any = None, truth: np.ndarray | None = None) -> Any:

@@ -10,13 +10,13 @@ import numpy as np
 import torch
 
 from .errors import DataError
-from .experts import stack_history
 from .model import SequentialVAE
+from .recover.blocks import Block, memory
 from .recover.engine import interval, nearest_on_simplex
 from .recover.evidence import Evidence, Plane
 from .recover.reference import Reference
-from .recover.simplex import plane_basis
 from .recover.statespace import DRIFTS, LOG_2PI, Estimate, Filter, Moments, drift_shares
+from .seen import Encoded
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,13 +48,14 @@ class Stream:
     ) -> None:
         self.model, self.regimes, self.level = model, regimes, level
         self.step = 1.0 if step is None else step
-        self.precision = reference.precision
-        self.basis = plane_basis(len(regimes))
+        self.reference = reference
+        self.used, self.offsets = reference.combination(None)
         m = len(regimes) - 1
         self.filters = Filter(m, len(DRIFTS), DRIFTS)  # one for each drift, side by side
         self.log_likelihood = np.zeros(len(DRIFTS))
         self.rows: deque[torch.Tensor] = deque(maxlen=int(model.encoder.reach) + 1)  # type: ignore[arg-type]
-        self.latents: deque[torch.Tensor] = deque(maxlen=model.config.lags)
+        reach = max(memory(block.name, model.config.lags) for block in self.used)
+        self.latents: deque[np.ndarray] = deque(maxlen=reach + 1)
         self.last_time: Any = None
         self.count = 0
         self.seen = False
@@ -83,7 +84,8 @@ class Stream:
         mean, covariance = average.result()
         estimate = Estimate(mean.T[:, None], covariance.transpose(2, 0, 1)[:, None])
         alpha = nearest_on_simplex(plane, estimate)[0, 0]
-        lower, upper = interval(plane, estimate, self.level, simplex=True)
+        more = self.offsets.variance(alpha)
+        lower, upper = interval(plane, estimate, self.level, simplex=True, more=more)
         self.seen = self.seen or bool(plane.dims[0, 0])
         return Now(
             time if time is not None else self.count - 1,
@@ -111,18 +113,28 @@ class Stream:
         return max(steps, 0.01)
 
     def _evidence(self, row: np.ndarray) -> Plane:
-        d, kinds = self.model.config.latents, len(self.regimes)
-        values, means = np.full((1, 1, d), np.nan), np.full((1, 1, kinds, d), np.nan)
+        """What the newest row says of alpha, given those before it."""
+        scale = np.full((1, self.model.config.latents), np.nan)
         if np.isfinite(row).all():
             self.rows.append(torch.from_numpy(row))
-            z = self.model.encode(torch.stack(list(self.rows))[None])[0][0, -1]
-            if len(self.latents) == self.model.config.lags:
-                steps = torch.stack([*self.latents, z])[None]
-                history = stack_history(steps, self.model.config.lags)[:, 0]
-                means[0, 0] = self.model.experts.conditional_mean(history)[:, 0].numpy()
-                values[0, 0] = z.numpy()
-            self.latents.append(z)
+            mean, log_scale = self.model.encode(torch.stack(list(self.rows))[None])
+            self.latents.append(mean[0, -1].numpy())
+            scale = log_scale[0, -1:].exp().numpy()
         else:
             self.rows.clear()
             self.latents.clear()
-        return Evidence.of_block(means, values, self.precision).on_plane()
+        encoded = Encoded(self.model, np.array(self.latents).reshape(-1, scale.shape[-1]))
+        parts = [self._of_block(block, encoded, scale) for block in self.used]
+        whole = sum(parts[1:], parts[0])
+        return whole.stacked(self.offsets.stacking).on_plane()
+
+    def _of_block(self, block: Block, encoded: Encoded, scale: np.ndarray) -> Evidence:
+        if not len(encoded.position):
+            kinds = (1, 1, *block.means.shape)
+            return block.evidence(np.full((1, 1, kinds[-1]), np.nan), np.full(kinds, np.nan))
+        seen = encoded.see(block.name, self.reference.support, self.reference.means)
+        expected = None if seen.expected is None else seen.expected[None, -1:]
+        widen = block.widening(self.reference.excess(scale))
+        return block.evidence(
+            seen.values[None, -1:], expected, None if widen is None else widen[None]
+        )

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from . import latents
 from .batches import Batches, on_device
 from .config import RunConfig
 from .errors import StoreError
@@ -20,9 +19,10 @@ from .health import check_model
 from .memory import keeping_freed_memory
 from .model import SequentialVAE
 from .recover.reference import Reference
+from .seen import measure_reference
 from .series import Panel
 from .store import Archive, read_archive, versions, write_archive
-from .windows import CropSampler, Runs, Standardiser, crop_rows, split_runs, training_runs
+from .windows import CropSampler, Runs, Standardiser, split_runs, training_runs
 
 #: Series per regime on which the held-out ELBO is measured.
 EVALUATION_SERIES = 64
@@ -104,17 +104,7 @@ class Run:
             codes=None,
             regimes=(),
         )
-        encoded = latents.encode(self.model, pieces)
-        expected = latents.predict(self.model, encoded, pieces)
-        place, real = crop_rows(pieces.offsets[:-1], runs.length, int(runs.length.max()))
-
-        def padded(flat: np.ndarray) -> np.ndarray:
-            mask = real.reshape(*real.shape, *[1] * (flat.ndim - 1))
-            return np.where(mask, flat[place], np.nan)
-
-        return Reference.measure(
-            padded(encoded.mean), padded(encoded.scale), padded(expected), runs.regime
-        )
+        return measure_reference(self.model, pieces, runs.regime)
 
     def facts(self) -> dict[str, Any]:
         """Everything about the run but the weights, ready for JSON."""

@@ -66,6 +66,14 @@ def find_runs(panel: Panel, *, by_regime: bool) -> Runs:
     return Runs(start, end - start, panel.series_index()[start], codes[start])
 
 
+def positions(panel: Panel) -> np.ndarray:
+    """Of each row, how many rows came before it without a gap; -1 if it was not observed."""
+    runs = find_runs(panel, by_regime=False)
+    out = np.full(panel.rows, -1)
+    out[runs.row_numbers()] = runs.within()
+    return out
+
+
 def training_runs(panel: Panel, lags: int) -> Runs:
     """Labelled runs that are long enough to learn from; every regime must have one."""
     if panel.codes is None or not (panel.codes >= 0).any():

@@ -45,38 +45,52 @@ def regularised(
     """Theorem 3's smoother of pointwise weights (T, K), in O(T K): (I + s D'D) a = weights.
 
     `strength` is a number, "rule" for the T^(1/3) of the theorem, or "gcv" for generalised
-    cross-validation.
+    cross-validation. Missing rows are bridged.
     """
-    steps = len(weights)
-    if strength == "rule":
-        strength = steps ** (1 / 3)
-    elif strength == "gcv":
-        strength = _by_cross_validation(weights)
-    elif isinstance(strength, str) or not strength >= 0:
-        raise ConfigError(f"strength = {strength!r}", fix='use a number >= 0, "rule" or "gcv"')
-    smooth = _tridiagonal(weights, float(strength))
+    smooth = _tridiagonal(weights, strength_of(weights, strength))
     return project(smooth) if simplex else smooth
+
+
+def strength_of(weights: np.ndarray, strength: float | str) -> float:
+    """The strength that is meant, for these weights (T, K)."""
+    if strength == "rule":
+        return float(len(weights) ** (1 / 3))
+    if strength == "gcv":
+        return _by_cross_validation(weights[np.isfinite(weights).all(axis=1)])
+    if isinstance(strength, str) or not strength >= 0:
+        raise ConfigError(f"strength = {strength!r}", fix='use a number >= 0, "rule" or "gcv"')
+    return float(strength)
+
+
+def averaging(steps: int, strength: float) -> float:
+    """By how much the smoother lowers the variance of independent errors, mean over the steps."""
+    return float((1 / (1 + strength * _eigenvalues(steps)) ** 2).mean())
+
+
+def _eigenvalues(steps: int) -> np.ndarray:
+    """Of D'D, first differences of so many steps: known cosines."""
+    return 2 - 2 * np.cos(np.pi * np.arange(steps) / steps)
 
 
 def _tridiagonal(weights: np.ndarray, strength: float) -> np.ndarray:
     steps = len(weights)
-    if steps == 1 or strength == 0:
+    known = np.isfinite(weights).all(axis=1)
+    if steps == 1 or strength == 0 or not known.any():
         return weights.copy()
     band = np.empty((2, steps))
     band[0] = -strength
-    band[1] = 1 + 2 * strength
-    band[1, [0, -1]] = 1 + strength
-    return solveh_banded(band, weights)
+    band[1] = known + 2 * strength
+    band[1, [0, -1]] -= strength
+    return solveh_banded(band, np.where(known[:, None], weights, 0.0))
 
 
 def _by_cross_validation(weights: np.ndarray) -> float:
-    """Least T |a - Sa|^2 / (T - tr S)^2 over a grid; the eigenvalues of D'D are known cosines."""
+    """Least T |a - Sa|^2 / (T - tr S)^2 over a grid."""
     steps = len(weights)
-    eigenvalues = 2 - 2 * np.cos(np.pi * np.arange(steps) / steps)
     grid = 10.0 ** np.arange(-2.0, 5.01, 0.25)
     scores = []
     for strength in grid:
         error = ((weights - _tridiagonal(weights, strength)) ** 2).sum()
-        freedom = (1 / (1 + strength * eigenvalues)).sum()
+        freedom = (1 / (1 + strength * _eigenvalues(steps))).sum()
         scores.append(error / (steps - freedom) ** 2 if steps > freedom else np.inf)
     return float(grid[int(np.argmin(scores))])

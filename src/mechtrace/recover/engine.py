@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,12 +30,15 @@ def state_space(
     causal: bool = False,
     simplex: bool = True,
     level: float = 0.9,
+    extra: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> Answer:
     """Recover alpha by the random walk on the simplex plane.
 
     `elapsed` (S, T) counts the usual steps since the row before. The offline answer is the most
     probable curve on the simplex; the causal one, at each step, the most probable point given
-    what has been seen. Intervals come from the averaged posterior without the simplex, cut to it.
+    what has been seen. Intervals come from the averaged posterior without the simplex, cut to it;
+    `extra` gives variance to be added at alpha (S, T, K), for what the evidence does not know of
+    its own errors.
     """
     plane = evidence.on_plane()
     answer = average_over_drifts(plane, elapsed, causal=causal)
@@ -44,7 +48,8 @@ def state_space(
         alpha = nearest_on_simplex(plane, answer.estimate)
     else:
         alpha = solve(plane, answer.drift, elapsed).alpha
-    lower, upper = interval(plane, answer.estimate, level, simplex=simplex)
+    more = 0.0 if extra is None else extra(alpha)
+    lower, upper = interval(plane, answer.estimate, level, simplex=simplex, more=more)
     return Answer(alpha, np.minimum(lower, alpha), np.maximum(upper, alpha), answer.drift)
 
 
@@ -65,13 +70,18 @@ def nearest_on_simplex(plane: Plane, estimate: Estimate) -> np.ndarray:
 
 
 def interval(
-    plane: Plane, estimate: Estimate, level: float, *, simplex: bool
+    plane: Plane,
+    estimate: Estimate,
+    level: float,
+    *,
+    simplex: bool,
+    more: np.ndarray | float = 0.0,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Central intervals of each weight, cut to [0, 1] on the simplex."""
+    """Central intervals of each weight, cut to [0, 1] on the simplex; `more` adds variance."""
     free = plane.weights(estimate.mean)
     variance = np.einsum(
         "ki,stij,kj->stk", plane.basis, estimate.covariance, plane.basis, optimize=True
     )
-    half = norm.ppf(0.5 + level / 2) * np.sqrt(np.maximum(variance, 0.0))
+    half = norm.ppf(0.5 + level / 2) * np.sqrt(np.maximum(variance, 0.0) + more)
     lower, upper = free - half, free + half
     return (np.clip(lower, 0, 1), np.clip(upper, 0, 1)) if simplex else (lower, upper)

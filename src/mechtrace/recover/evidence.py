@@ -23,6 +23,7 @@ class Evidence:
     h: np.ndarray  # (S, T, K)
     offset: np.ndarray  # (S, T): z' R^-1 z + log det R
     dims: np.ndarray  # (S, T): observed dimensions, 0 where there is no evidence
+    log_det: np.ndarray  # (S, T): the part of `offset` that is log det R
 
     @classmethod
     def of_block(cls, means: np.ndarray, values: np.ndarray, precision: np.ndarray) -> Evidence:
@@ -43,27 +44,74 @@ class Evidence:
             h=(white_means @ white_values[..., None])[..., 0],
             offset=np.where(known, (white_values**2).sum(-1) + log_det, 0.0),
             dims=np.where(known, d, 0),
+            log_det=np.where(known, log_det, 0.0),
         )
 
     def __add__(self, other: Evidence) -> Evidence:
         """Independent evidence about the same alpha."""
-        return Evidence(
-            self.G + other.G, self.h + other.h, self.offset + other.offset, self.dims + other.dims
-        )
+        parts = zip(self.parts(), other.parts(), strict=True)
+        return Evidence(*(mine + its for mine, its in parts))
 
     def pooled(self) -> Evidence:
         """All series are trials of one schedule: one series with their joint information."""
-        return Evidence(*(part.sum(axis=0, keepdims=True) for part in self._parts()))
+        return Evidence(*(part.sum(axis=0, keepdims=True) for part in self.parts()))
 
     def of(self, regimes: Sequence[int]) -> Evidence:
         """Only these regimes can be active."""
         chosen = list(regimes)
         return Evidence(
-            self.G[..., chosen, :][..., chosen], self.h[..., chosen], *self._parts()[2:]
+            self.G[..., chosen, :][..., chosen], self.h[..., chosen], *self.parts()[2:]
         )
 
-    def _parts(self) -> tuple[np.ndarray, ...]:
-        return self.G, self.h, self.offset, self.dims
+    def rows(self, chosen: np.ndarray) -> Evidence:
+        """These series, in this order."""
+        return Evidence(*(part[chosen] for part in self.parts()))
+
+    @classmethod
+    def joined(cls, several: Sequence[Evidence]) -> Evidence:
+        """The series of all, one after the other."""
+        parts = zip(*(evidence.parts() for evidence in several), strict=True)
+        return cls(*(np.concatenate(part) for part in parts))
+
+    def followed_by(self, other: Evidence) -> Evidence:
+        """Each series continued in time by one of the other."""
+        parts = zip(self.parts(), other.parts(), strict=True)
+        return Evidence(*(np.concatenate(pair, axis=1) for pair in parts))
+
+    def tempered(self, share: float) -> Evidence:
+        """Counted as less than it is: steps that depend on each other say the same twice."""
+        return self if share == 1 else Evidence(*(share * part for part in self.parts()))
+
+    def widened(self, factor: np.ndarray) -> Evidence:
+        """The noise covariance of each step multiplied by a factor (S, T), at least 1."""
+        log_det = self.dims * np.log(factor)
+        quadratic = self.offset - self.log_det
+        return Evidence(
+            self.G / factor[..., None, None],
+            self.h / factor[..., None],
+            quadratic / factor + self.log_det + log_det,
+            self.dims,
+            self.log_det + log_det,
+        )
+
+    def stacked(self, weights: np.ndarray) -> Evidence:
+        """With predictions recombined by the columns of (K, K'): evidence about K' weights."""
+        kinds, chosen = weights.shape
+        if kinds == chosen and (weights == np.eye(kinds)).all():
+            return self
+        flat = self.G.reshape(-1, kinds * kinds) @ np.kron(weights, weights)
+        G = flat.reshape(*self.h.shape[:-1], chosen, chosen)
+        return Evidence(G, self.h @ weights, *self.parts()[2:])
+
+    def shifted(self, offset: np.ndarray) -> Evidence:
+        """Evidence about alpha when it seems to be alpha + offset (S, K) to the eye."""
+        moved = (self.G @ offset[:, None, :, None])[..., 0]
+        change = ((moved - 2 * self.h) * offset[:, None]).sum(-1)
+        return Evidence(self.G, self.h - moved, self.offset + change, self.dims, self.log_det)
+
+    def parts(self) -> tuple[np.ndarray, ...]:
+        """The arrays, in the order of the fields."""
+        return self.G, self.h, self.offset, self.dims, self.log_det
 
     def on_plane(self) -> Plane:
         """The same in coordinates of the plane: alpha = 1/K + N beta."""

@@ -17,15 +17,15 @@ HOW = ("auto", "two-point", "matrix")
 
 @dataclass(frozen=True)
 class Stretch:
-    """From one time to another, both included, these weights were at work.
+    """These weights were at work from one time to another, both included.
 
     `weights` is the name of one pure regime, or a share for each of several. Without `series`
     the stretch counts in every recording.
     """
 
+    weights: str | Mapping[str, float]
     start: Any
     stop: Any
-    weights: str | Mapping[str, float]
     series: str | None = None
 
     def __str__(self) -> str:

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+import json
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ..errors import DataError
+from ..errors import ConfigError, DataError
+from .blocks import Block, parse
+from .choose import Choice, Material, joined
 from .evidence import Evidence
+from .offsets import Offsets
 from .statespace import surprise
+from .support import Support
+
+#: Fields that are plain arrays, as older models have them too.
+FIGURES = ("means", "spread", "noise", "between", "surprise", "width", "steps")
 
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """Means of the latents and the noise of the experts' predictions, regime by regime."""
+    """Means of the latents, the blocks of evidence with their noise, and which of them to use."""
 
     means: np.ndarray  # (K, d) mean latents of each regime
     spread: np.ndarray  # (d, d) covariance of the latents within a regime
@@ -23,68 +32,194 @@ class Reference:
     surprise: np.ndarray  # (n, T) surprise of pure series, NaN where there is none
     width: np.ndarray  # (d,) mean square of the encoder's standard deviation
     steps: np.ndarray  # (K,) steps behind these figures
+    blocks: dict[str, Block]
+    offsets: dict[str, Offsets]  # by the name of a block or of a combination of them
+    choice: Choice
+    support: Support
 
     @classmethod
     def measure(
         cls, latents: np.ndarray, width: np.ndarray, predicted: np.ndarray, regime: np.ndarray
     ) -> Reference:
-        """From n pure series, padded with NaN: latents and encoder widths (n, T, d),
-        predictions (n, T, K, d), and the regime of each series (n,).
+        """From n pure series, padded with NaN: latents and encoder widths (n, T, d), predictions
+        one step ahead (n, T, K, d), and the regime of each series (n,). No choice is made.
         """
-        regimes, d = predicted.shape[2:]
+
+        def material(name: str) -> tuple[np.ndarray, np.ndarray | None]:
+            return latents, predicted if name == "conditional(1)" else None
+
+        choice = Choice(("conditional(1)",), ("conditional(1)", "static"), {})
+        return cls.of_material(latents, width, material, regime, choice)
+
+    @classmethod
+    def of_material(
+        cls,
+        latents: np.ndarray,
+        width: np.ndarray,
+        material: Material,
+        regime: np.ndarray,
+        choice: Choice,
+    ) -> Reference:
+        """The same with these blocks of evidence, which `material` shows, and a choice of them."""
+        predicted = material("conditional(1)")[1]
+        assert predicted is not None
         known = np.isfinite(latents).all(-1) & np.isfinite(predicted).all((-2, -1))
-        means, noise, steps = np.zeros((regimes, d)), np.zeros((regimes, d, d)), np.zeros(regimes)
-        spread, between = np.zeros((d, d)), np.zeros((d, d))
-        for k in range(regimes):
-            mine = known & (regime == k)[:, None]
-            if not mine.any():
-                raise DataError(f"regime number {k} has no step with a full history")
-            z = latents[mine]
-            error = z - predicted[mine][:, k]
-            steps[k] = len(z)
-            means[k] = z.mean(axis=0)
-            noise[k] = error.T @ error / steps[k]
-            within = (z - means[k]).T @ (z - means[k]) / steps[k]
-            spread += within / regimes
-            # one or two series say nothing of how series differ: then anything within reach goes
-            several = mine.any(axis=1).sum() > 2
-            between += (_between_series(latents, mine, means[k]) if several else within) / regimes
-        bare = cls(
-            means,
-            spread,
-            noise,
-            between,
-            np.empty((0, 0)),
-            (width[known] ** 2).mean(axis=0),
-            steps,
+        blocks: dict[str, Block] = {}
+        offsets: dict[str, Offsets] = {}
+        chosen: list[Evidence] = []
+        main = judged(choice.blocks)
+        for name in choice.tried:
+            values, expected = material(name)
+            blocks[name] = Block.measure(name, values, expected, regime)
+            seen = blocks[name].evidence(values, expected)
+            offsets[name] = Offsets.measure(seen, regime)
+            if name in choice.blocks:
+                chosen.append(seen)
+            if name == main:
+                surprises = _surprise(seen, offsets[name])
+        if len(chosen) > 1:
+            whole = sum(chosen[1:], chosen[0])
+            offsets[joined(choice.blocks)] = Offsets.measure(whole, regime)
+        return cls(
+            **_figures(latents, predicted, known, regime),
+            surprise=surprises.astype(np.float32),
+            width=(width[known] ** 2).mean(axis=0),
+            blocks=blocks,
+            offsets=offsets,
+            choice=choice,
+            support=Support.of(latents[np.isfinite(latents).all(-1)]),
         )
-        return replace(bare, surprise=bare.surprise_of(latents, predicted).astype(np.float32))
 
     def surprise_of(self, latents: np.ndarray, predicted: np.ndarray) -> np.ndarray:
-        """Surprise (n, T) of series under this noise."""
-        precision = self.precision
-        evidence = Evidence.of_block(predicted, latents, precision)
-        log_det = -np.linalg.slogdet(precision)[1] * (evidence.dims > 0)
-        return surprise(evidence.on_plane(), np.ones(evidence.dims.shape), log_det)
+        """Surprise (n, T) of series whose predictions (n, T, K, d) are those of `judged`."""
+        return _surprise(self.judged.evidence(latents, predicted), self.offsets[self.judged.name])
 
-    @property
-    def precision(self) -> np.ndarray:
-        """Inverse of the noise covariance, all regimes alike, kept away from singularity."""
-        covariance = self.noise.mean(axis=0)
-        floor = 1e-6 * np.trace(covariance) / len(covariance)
-        return np.linalg.inv(covariance + floor * np.eye(len(covariance)))
+    def combination(self, names: tuple[str, ...] | None) -> tuple[list[Block], Offsets]:
+        """The blocks of that name, or the chosen ones, and their offsets."""
+        wanted = self.choice.blocks if names is None else names
+        if joined(wanted) not in self.offsets:
+            for name in wanted:
+                parse(name)  # says so if that is not a block at all
+            offered = [f"'{name}'" for name in self.offsets]
+            raise ConfigError(
+                f"the evidence {joined(wanted)!r} was not measured when this model was fitted",
+                fix=f"use one of {', '.join(offered)}",
+            )
+        return [self.blocks[name] for name in wanted], self.offsets[joined(wanted)]
+
+    @cached_property
+    def judged(self) -> Block:
+        """The block by which it is judged whether the known mechanisms explain a step."""
+        return self.blocks[judged(self.choice.blocks)]
+
+    def excess(self, scale: np.ndarray) -> np.ndarray:
+        """By how much the encoder's variance at rows of deviation (rows, d) exceeds the usual."""
+        return np.maximum(scale**2 - self.width, 0.0)
+
+    # -- storage -------------------------------------------------------------------------------
 
     def arrays(self) -> dict[str, np.ndarray]:
         """For storage."""
-        return {f"reference_{name}": value for name, value in asdict(self).items()}
+        out = {name: getattr(self, name) for name in FIGURES} | self.support.arrays()
+        for block in self.blocks.values():
+            out |= {f"block/{block.name}/{part}": getattr(block, part) for part in BLOCK_PARTS}
+        for name, offsets in self.offsets.items():
+            parts = {f.name: getattr(offsets, f.name) for f in fields(offsets)}
+            out |= {f"offsets/{name}/{part}": value for part, value in parts.items()}
+        out["choice"] = np.frombuffer(json.dumps(asdict(self.choice)).encode(), np.uint8)
+        return {f"reference_{name}": np.asarray(value) for name, value in out.items()}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Any]) -> Reference | None:
         """From storage; None where a model was stored without."""
-        names = cls.__annotations__
-        if not all(f"reference_{name}" in arrays for name in names):
+        stored = {
+            name.removeprefix("reference_"): value
+            for name, value in arrays.items()
+            if name.startswith("reference_")
+        }
+        if not all(name in stored for name in FIGURES):
             return None
-        return cls(**{name: arrays[f"reference_{name}"] for name in names})
+        figures = {name: stored[name] for name in FIGURES}
+        if "choice" not in stored:
+            return cls._without_blocks(figures)
+        blocks = {
+            name: Block(name, parts["means"], parts["noise"], float(parts["time"]))
+            for name, parts in _grouped(stored, "block").items()
+        }
+        offsets = {name: Offsets(**parts) for name, parts in _grouped(stored, "offsets").items()}
+        told = json.loads(stored["choice"].tobytes())
+        choice = Choice(tuple(told["blocks"]), tuple(told["tried"]), told["errors"])
+        support = Support.from_arrays(stored)
+        return cls(**figures, blocks=blocks, offsets=offsets, choice=choice, support=support)
+
+    @classmethod
+    def _without_blocks(cls, figures: dict[str, np.ndarray]) -> Reference:
+        """From a model stored before there were blocks: one step ahead is all it knows."""
+        name = "conditional(1)"
+        noise = figures["noise"].mean(axis=0)
+        floor = 1e-6 * np.trace(noise) / len(noise)
+        block = Block(name, figures["means"], noise + floor * np.eye(len(noise)), 1.0)
+        return cls(
+            **figures,
+            blocks={name: block},
+            offsets={name: Offsets.none(len(figures["means"]))},
+            choice=Choice((name,), (name,), {}),
+            support=Support.everywhere(len(noise)),
+        )
+
+
+BLOCK_PARTS = ("means", "noise", "time")
+
+
+def judged(chosen: tuple[str, ...]) -> str:
+    """The chosen conditional block, or the plainest."""
+    return next((n for n in chosen if parse(n)[0] == "conditional"), "conditional(1)")
+
+
+def _surprise(evidence: Evidence, offsets: Offsets) -> np.ndarray:
+    seen = evidence.stacked(offsets.stacking)
+    return surprise(seen.on_plane(), np.ones(seen.dims.shape), seen.log_det)
+
+
+def _grouped(stored: dict[str, Any], kind: str) -> dict[str, dict[str, np.ndarray]]:
+    """name -> part -> array, from keys kind/name/part."""
+    out: dict[str, dict[str, np.ndarray]] = {}
+    for key, value in stored.items():
+        head, _, rest = key.partition("/")
+        if head == kind:
+            name, _, part = rest.rpartition("/")
+            out.setdefault(name, {})[part] = value
+    return out
+
+
+def _figures(
+    latents: np.ndarray, predicted: np.ndarray, known: np.ndarray, regime: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Means, spread and noise, regime by regime."""
+    regimes, d = predicted.shape[2:]
+    means, noise, steps = np.zeros((regimes, d)), np.zeros((regimes, d, d)), np.zeros(regimes)
+    spread, between = np.zeros((d, d)), np.zeros((d, d))
+    for k in range(regimes):
+        mine = known & (regime == k)[:, None]
+        if not mine.any():
+            raise DataError(f"regime number {k} has no step with a full history")
+        z = latents[mine]
+        error = z - predicted[mine][:, k]
+        steps[k] = len(z)
+        means[k] = z.mean(axis=0)
+        noise[k] = error.T @ error / steps[k]
+        within = (z - means[k]).T @ (z - means[k]) / steps[k]
+        spread += within / regimes
+        # one or two series say nothing of how series differ: then anything within reach goes
+        several = mine.any(axis=1).sum() > 2
+        between += (_between_series(latents, mine, means[k]) if several else within) / regimes
+    return {
+        "means": means,
+        "spread": spread,
+        "noise": noise,
+        "between": between,
+        "steps": steps,
+    }
 
 
 def _between_series(latents: np.ndarray, known: np.ndarray, mean: np.ndarray) -> np.ndarray:

@@ -15,8 +15,19 @@ if TYPE_CHECKING:
 
     from .known import Known
 
+#: No history yet; no evidence; explained by no mixture; blocks of evidence contradict each other.
+FLAGS = ("warm-up", "missing", "unexplained", "disagree")
 #: A regime with at least this share on average is said to be at work throughout.
 CLEAR = 0.75
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """alpha(t) by one block of evidence alone, (T, K) each."""
+
+    alpha: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +41,7 @@ class Trajectory:
     lower: np.ndarray = field(repr=False)  # (T, K)
     upper: np.ndarray = field(repr=False)  # (T, K)
     residual: np.ndarray = field(repr=False)  # (T,): 1 is what pure regimes show
-    flag: np.ndarray = field(repr=False)  # (T,) of str: "", "warm-up", "missing", "unexplained"
+    flag: np.ndarray = field(repr=False)  # (T,) of str: "" or one of FLAGS
     surprise: np.ndarray = field(
         repr=False
     )  # (T,) squared causal prediction error, in units of its variance
@@ -42,6 +53,7 @@ class Trajectory:
     drift: float = float("nan")
     trials: int = 1
     calibration: str = ""  # "two-point" or "matrix" where known stretches have corrected it
+    blocks: dict[str, Curve] = field(default_factory=dict, repr=False)  # if there are several
 
     def __len__(self) -> int:
         return len(self.time)
@@ -64,7 +76,7 @@ class Trajectory:
     def calibrate(
         self, known: Sequence[Known], *, how: str = "auto", simplex: bool = True
     ) -> Trajectory:
-        """The curve corrected by stretches whose regime is known: (from, to, regime).
+        """The curve corrected by stretches whose regime is known: (regime, from, to).
 
         Instead of one regime a stretch may name weights, as {"walk": 0.5, "run": 0.5}. How:
         see `mechtrace.recover.known.calibrated`, which also takes several curves.

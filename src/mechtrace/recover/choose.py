@@ -1,0 +1,143 @@
+"""Which blocks of evidence to use: those that recover alpha best on series left out.
+
+Pure series, and pseudo-transitions spliced from two of them, have a known alpha. A block is judged
+by the error of alpha there, with its noise measured on other series: a likelihood ratio would
+reward experts that extrapolate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from .blocks import Block, parse
+from .engine import state_space
+from .evidence import Evidence
+
+#: Left-out series that take part (at least four of each regime), and pseudo-transitions of them.
+SERIES, SPLICES = 60, 40
+#: Another choice must be better by this share of the error, and by so many standard errors.
+MARGIN, CERTAINTY = 0.05, 2.0
+
+#: Gives the values (n, T, p) of a block, and its predictions (n, T, K, p) if it has any.
+Material = Callable[[str], tuple[np.ndarray, np.ndarray | None]]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The blocks to use and how every combination that was tried did."""
+
+    blocks: tuple[str, ...]
+    tried: tuple[str, ...]  # single blocks
+    errors: dict[str, float]  # half the sum of |alpha - truth|, mean over steps
+
+
+def joined(blocks: tuple[str, ...] | list[str]) -> str:
+    """The name of a combination."""
+    return " + ".join(blocks)
+
+
+def choose(material: Material, names: list[str], regime: np.ndarray, lags: int) -> Choice:
+    """Start from the best single block and add others while that clearly helps.
+
+    With a single series of some regime nothing can be left out: the first block is taken.
+    """
+    if np.bincount(regime).min() < 2:
+        return Choice(tuple(names[:1]), ("conditional(1)", "static"), {})
+    rank = np.array([(regime[:i] == k).sum() for i, k in enumerate(regime)])
+    some = np.flatnonzero(rank < max(4, SERIES // (1 + regime.max())))
+    judge = _Judge(regime[some], rank[some] % 2, lags)
+    evidence: dict[str, Evidence] = {}
+    tried: dict[str, np.ndarray] = {}
+    further = {"conditional": True, "moments": True, "static": True}
+    for name in names:
+        kind = parse(name)[0]
+        if not further[kind]:
+            continue
+        values, expected = material(name)
+        evidence[name] = judge.left_out(
+            name, values[some], None if expected is None else expected[some]
+        )
+        errors = judge.errors(evidence[name])
+        # what does not get better with twice the steps does not with four times as many
+        shorter = [tried[other].mean() for other in tried if parse(other)[0] == kind]
+        further[kind] = not shorter or bool(errors.mean() < min(shorter))
+        tried[name] = errors
+    names = list(tried)
+    chosen = names[:1]
+    for name in names[1:]:
+        if _clearly_better(tried[name], tried[joined(chosen)]):
+            chosen = [name]
+    while True:
+        kinds = {parse(name)[0] for name in chosen}
+        others = [name for name in names if parse(name)[0] not in kinds]
+        best = None
+        for name in others:
+            both = sum((evidence[part] for part in chosen[1:]), evidence[chosen[0]])
+            errors = tried[joined([*chosen, name])] = judge.errors(both + evidence[name])
+            if _clearly_better(errors, tried[joined(chosen if best is None else best)]):
+                best = [*chosen, name]
+        if best is None:
+            break
+        chosen = best
+    return Choice(
+        tuple(chosen), tuple(names), {name: float(error.mean()) for name, error in tried.items()}
+    )
+
+
+def _clearly_better(errors: np.ndarray, other: np.ndarray) -> bool:
+    gain = other - errors
+    sure = gain.mean() > CERTAINTY * gain.std() / np.sqrt(len(gain))
+    return bool(sure and gain.mean() > MARGIN * other.mean())
+
+
+@dataclass(frozen=True, eq=False)
+class _Judge:
+    """The series that alpha is recovered from, and the truth."""
+
+    regime: np.ndarray  # (n,)
+    half: np.ndarray  # (n,): noise is measured on the half that a series does not belong to
+    lags: int
+
+    def left_out(self, name: str, values: np.ndarray, expected: np.ndarray | None) -> Evidence:
+        """Evidence of every series with the block measured on the other half."""
+        found: list[tuple[np.ndarray, Evidence]] = []
+        for half in (0, 1):
+            mine, others = self.half == half, self.half != half
+
+            def part(array: np.ndarray | None, rows: np.ndarray) -> np.ndarray | None:
+                return None if array is None else array[rows]
+
+            block = Block.measure(
+                name, values[others], part(expected, others), self.regime[others]
+            )
+            if mine.any():
+                seen = block.evidence(values[mine], part(expected, mine))
+                found.append((np.flatnonzero(mine), seen))
+        order = np.argsort(np.concatenate([rows for rows, _ in found]))
+        return Evidence.joined([seen for _, seen in found]).rows(order)
+
+    def errors(self, evidence: Evidence) -> np.ndarray:
+        """Mean error of each pure series and of each pseudo-transition."""
+        kinds = evidence.h.shape[-1]
+        truth = np.eye(kinds)[self.regime][:, None]
+        pure = self._error(evidence, np.broadcast_to(truth, evidence.h.shape))
+        first, second = self._pairs()
+        glides = evidence.rows(first).followed_by(evidence.rows(second))
+        both = np.concatenate(
+            [np.broadcast_to(truth[i], (len(i), *evidence.h.shape[1:])) for i in (first, second)],
+            axis=1,
+        )
+        return np.append(pure, self._error(glides, both))
+
+    def _error(self, evidence: Evidence, truth: np.ndarray) -> np.ndarray:
+        alpha = state_space(evidence, np.ones(evidence.dims.shape)).alpha
+        return 0.5 * np.abs(alpha - truth).sum(-1)[:, self.lags :].mean(axis=1)
+
+    def _pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        rng = np.random.default_rng(0)
+        first, second = rng.integers(len(self.regime), size=(2, 4 * SPLICES))
+        other = np.flatnonzero(self.regime[first] != self.regime[second])[:SPLICES]
+        return first[other], second[other]

@@ -1,0 +1,82 @@
+"""What can be asked of `Trace.recover`, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .errors import ConfigError
+
+METHODS = ("state-space", "algorithm1")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked of `Trace.recover`."""
+
+    method: str = "state-space"
+    causal: bool = False
+    pool: bool = False
+    simplex: bool = True
+    level: float = 0.9
+    active: Sequence[str] | None = None
+    window: int = 5
+    smoother: str | float = "window"
+    blocks: tuple[str, ...] | None = None
+    bias: bool = False
+    known: Sequence[tuple[str, Any, Any]] = ()
+
+    def check(self, regimes: tuple[str, ...]) -> list[int]:
+        """Refuse what cannot be done; returns the numbers of the active regimes."""
+        if self.method not in METHODS:
+            raise ConfigError(f"method = {self.method!r}", fix=f"use one of {', '.join(METHODS)}")
+        if not 0 < self.level < 1:
+            raise ConfigError(f"level = {self.level}", fix="use a share between 0 and 1")
+        if not isinstance(self.window, int) or self.window < 0:
+            raise ConfigError(f"window = {self.window}", fix="use a whole number of steps")
+        if (
+            self.causal
+            and self.method == "algorithm1"
+            and (self.window > 0 or self.smoother != "window")
+        ):
+            raise ConfigError(
+                "the paper's centred window looks ahead, so it has no causal answer",
+                fix="use method='state-space', or window=0",
+            )
+        if self.smoother not in ("window", "rule", "gcv") and (
+            isinstance(self.smoother, str) or not self.smoother >= 0
+        ):
+            raise ConfigError(
+                f"smoother = {self.smoother!r}", fix='use "window", "rule", "gcv" or a number >= 0'
+            )
+        if self.bias and (self.causal or self.pool):
+            raise ConfigError(
+                "a bias is found from the whole of one recording, so it has no causal answer"
+                " and averages out in a pool",
+                fix="leave out bias, or causal and pool",
+            )
+        active = self._active(regimes)
+        for regime, _, _ in self.known:
+            if regime not in regimes or regimes.index(regime) not in active:
+                raise ConfigError(
+                    f"{regime!r} is said to hold, but it is not among the active regimes",
+                    fix=f"name one of {', '.join(regimes[k] for k in active)}",
+                )
+        if self.known and self.pool:
+            raise ConfigError(
+                "known stretches correct single recordings, not a pool",
+                fix="recover the recordings one by one",
+            )
+        return active
+
+    def _active(self, regimes: tuple[str, ...]) -> list[int]:
+        if self.active is None:
+            return list(range(len(regimes)))
+        unknown = [name for name in self.active if name not in regimes]
+        if unknown or len(set(self.active)) < 2:
+            raise ConfigError(
+                f"active = {list(self.active)}",
+                fix=f"name at least two of {', '.join(regimes)}",
+            )
+        return [k for k, name in enumerate(regimes) if name in self.active]

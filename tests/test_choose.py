@@ -1,0 +1,58 @@
+"""Which evidence is used: what recovers alpha best on series left out."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mechtrace.recover.blocks import observed
+from mechtrace.recover.choose import choose
+
+NAMES = ["conditional(1)", "static", "moments(8)"]
+REGIME = np.tile([0, 1], 8)
+
+
+def material(values, expected):
+    def show(name):
+        seen = [observed(name, series, np.arange(len(series))) for series in values]
+        return np.stack(seen), expected if name.startswith("conditional") else None
+
+    return show
+
+
+def test_series_that_differ_by_how_much_they_move_are_judged_by_that():
+    rng = np.random.default_rng(0)
+    values = rng.standard_normal((16, 60, 2)) * np.where(REGIME, 3.0, 1.0)[:, None, None]
+    nothing = np.zeros((16, 60, 2, 2))  # neither expert knows anything
+    found = choose(material(values, nothing), NAMES, REGIME, lags=2)
+    assert found.blocks == ("moments(8)",)
+    assert found.errors["moments(8)"] < 0.5 * found.errors["static"]
+
+
+def test_experts_that_predict_are_judged_by_their_predictions():
+    rng = np.random.default_rng(1)
+    expected = rng.standard_normal((16, 60, 2, 2))
+    own = np.take_along_axis(expected, REGIME[:, None, None, None], axis=2)[:, :, 0]
+    values = own + rng.standard_normal(own.shape)
+    found = choose(material(values, expected), NAMES, REGIME, lags=2)
+    assert found.blocks == ("conditional(1)",)
+
+
+def test_blocks_that_know_different_things_are_combined():
+    rng = np.random.default_rng(2)
+    kinds = np.tile([0, 1, 2], 6)
+    # the first coordinate tells 0 from the rest by its level, the second 1 from 2 by prediction
+    expected = rng.standard_normal((18, 60, 3, 2))
+    expected[:, :, 0] = expected[:, :, 1]
+    own = np.take_along_axis(expected, kinds[:, None, None, None], axis=2)[:, :, 0]
+    values = own + rng.standard_normal(own.shape)
+    values[..., 0] += np.where(kinds == 0, 3.0, 0.0)[:, None]
+    expected[..., 0] = values.mean(axis=(0, 1))[0]
+    found = choose(material(values, expected), NAMES[:2], kinds, lags=2)
+    assert set(found.blocks) == {"conditional(1)", "static"}
+
+
+def test_with_one_series_of_a_regime_nothing_is_chosen():
+    values = np.zeros((2, 30, 2))
+    found = choose(material(values, np.zeros((2, 30, 2, 2))), NAMES, np.array([0, 1]), lags=2)
+    assert found.blocks == ("conditional(1)",)
+    assert not found.errors
