@@ -129,7 +129,12 @@ def test_a_bias_is_looked_for(trained, glide):
 @pytest.mark.parametrize(
     ("request_", "error", "words"),
     [
-        ({"known": [("walk", 0, 5)]}, ConfigError, "not among the active regimes"),
+        ({"known": [("walk", 0, 5)]}, DataError, "there is no regime 'walk'"),
+        (
+            {"known": [("R0", 0, 5)], "active": ["R1", "R2"]},
+            ConfigError,
+            "not among the active regimes",
+        ),
         ({"known": [("R0", 900, 950)]}, DataError, "no row lies between 900 and 950"),
         ({"known": [("R0", 0, 5)], "pool": True}, ConfigError, "not a pool"),
         ({"bias": True, "causal": True}, ConfigError, "no causal answer"),

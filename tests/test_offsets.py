@@ -104,8 +104,9 @@ def off_by_a_fifth() -> Offsets:
 def test_a_known_stretch_removes_the_offset():
     evidence, truth = glide_with_offset(np.random.default_rng(6))
     elapsed = np.ones((1, len(truth)))
-    regime = np.where(np.arange(len(truth)) < 40, 0, -1)[None]
-    found = SeriesOffset.from_known(evidence, off_by_a_fifth(), regime)
+    known = np.full((1, *truth.shape), np.nan)
+    known[0, :40] = [1, 0, 0]
+    found = SeriesOffset.from_known(evidence, off_by_a_fifth(), known)
     assert found.shift[0] == pytest.approx(0.25 * np.array([-0.5, 1.0, -0.5]), abs=0.08)
     before = state_space(evidence, elapsed).alpha[0]
     after = state_space(found.removed_from(evidence), elapsed).alpha[0]

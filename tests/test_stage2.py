@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import mechtrace as mt
-from mechtrace import stacks
+from mechtrace import stacks, stage2
 from mechtrace.errors import ConfigError, DataError, NotFitted
 from mechtrace.recover.reference import Reference
 from mechtrace.recover.trajectory import Trajectory
@@ -451,3 +451,18 @@ def test_algorithm1_with_the_smoother_of_theorem_3(trained, run, smoother):
 def test_other_smoothers_are_refused(trained, run, wrong):
     with pytest.raises(ConfigError):
         trained.recover(run.panel, method="algorithm1", window=0, **wrong)
+
+
+def test_the_regimes_that_take_part_can_be_looked_for(trained, run, monkeypatch):
+    monkeypatch.setattr(stage2, "choose_active", lambda evidence, elapsed: [0, 2])
+    told = trained.recover(run.panel, pool=True, active=["R0", "R2"])
+    found = trained.recover(run.panel, pool=True, active="auto")
+    np.testing.assert_array_equal(found.alpha, told.alpha)
+    assert not found.alpha[:, 1].any()
+
+
+def test_looking_for_them_changes_nothing_where_all_are_needed(trained, run):
+    paths = trained.recover(run.panel, active="auto")
+    assert len(paths) == len(run.panel)
+    for path in paths:
+        np.testing.assert_allclose(path.alpha.sum(axis=1), 1, atol=1e-9)

@@ -19,6 +19,7 @@ from .cli_options import (
     TimeColumn,
     check_table,
     check_target,
+    named,
     numbers,
     options,
     sayer,
@@ -200,7 +201,16 @@ def recover(
     method: Annotated[str, typer.Option(help="state-space or algorithm1.")] = "state-space",
     causal: Annotated[bool, typer.Option("--causal", help="Use only the past.")] = False,
     pool: Annotated[bool, typer.Option("--pool", help="Trials of one schedule.")] = False,
-    active: Annotated[str, typer.Option(help="Regimes that can occur, as walk,run.")] = "",
+    active: Annotated[
+        str, typer.Option(help="Regimes that can occur, as walk,run; auto finds them.")
+    ] = "",
+    blocks: Annotated[
+        str, typer.Option(help="Evidence to use, as static or conditional(2),moments(16).")
+    ] = "",
+    known: Annotated[
+        list[str] | None, typer.Option(help="FROM:TO=REGIME: known, to remove an offset.")
+    ] = None,
+    bias: Annotated[bool, typer.Option("--bias", help="Look for an offset without that.")] = False,
     level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.9,
     report: Annotated[Path | None, typer.Option(help="Also write an HTML report.")] = None,
     edges: Annotated[Path | None, typer.Option(help="Also write the edges of W(t).")] = None,
@@ -213,6 +223,8 @@ def recover(
     """
     from dataclasses import asdict
 
+    from .curves import parse_known
+
     say = sayer(quiet)
     for target in (out, report, edges):
         if target is not None:
@@ -224,7 +236,8 @@ def recover(
     say(how)
     paths = _all_paths(
         trace, panel, method=method, causal=causal, pool=pool, level=level,
-        active=active.split(",") if active else None,
+        active="auto" if active == "auto" else named(active), blocks=named(blocks), bias=bias,
+        known=[parse_known(text) for text in known or []],
     )  # fmt: skip
     write_table(paths, out)
     if edges is not None:

@@ -111,6 +111,11 @@ def check_table(path: Path) -> None:
         )
 
 
+def named(text: str) -> list[str] | None:
+    """Names from text such as walk,run; None if there are none."""
+    return [part.strip() for part in text.split(",")] if text else None
+
+
 def numbers(text: str) -> list[int]:
     """Whole numbers from text such as 0,2,4."""
     try:

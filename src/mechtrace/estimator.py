@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .diagnose import Diagnosis
     from .model import SequentialVAE
     from .progress import Listener
+    from .recover.known import Known
     from .recover.network import Mechanisms
     from .recover.reference import Reference
     from .recover.trajectory import Trajectory
@@ -187,20 +188,22 @@ class Trace:
         pool: bool = False,
         simplex: bool = True,
         level: float = 0.9,
-        active: Sequence[str] | None = None,
+        active: Sequence[str] | Literal["auto"] | None = None,
         window: int = 5,
         smoother: str | float = "window",
         blocks: str | Sequence[str] | None = None,
         bias: bool = False,
-        known: Sequence[tuple[str, Any, Any]] = (),
+        known: Sequence[Known] = (),
     ) -> Trajectory | list[Trajectory]:
         """How much of each mechanism is at work at each step: stage 2.
 
         A Trajectory for a panel of one series or with `pool` (repeated trials that share one
         schedule), else one per series. `causal` uses only the past of each step. `active` names
-        the regimes that can occur. `window` is the half width of the paper's moving average
-        (method="algorithm1" only, which looks ahead); `smoother` replaces it by that of the
-        paper's Theorem 3: "rule", "gcv" or its strength.
+        the regimes that can occur, or is "auto": those that the recordings together ask for (for
+        models of many more regimes than take part; it needs a pool, or many recordings).
+        `window` is the half width of the paper's moving average (method="algorithm1" only, which
+        looks ahead); `smoother` replaces it by that of the paper's Theorem 3: "rule", "gcv" or its
+        strength.
 
         `blocks` names the evidence to use, such as "static" or "conditional(1)", instead of what
         did best on left-out series (`reference_.choice`). If a recording may be off by something

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal
 
 from .errors import ConfigError
+from .recover.known import Known, stretches_of
 
 METHODS = ("state-space", "algorithm1")
 
@@ -20,12 +21,12 @@ class Request:
     pool: bool = False
     simplex: bool = True
     level: float = 0.9
-    active: Sequence[str] | None = None
+    active: Sequence[str] | Literal["auto"] | None = None
     window: int = 5
     smoother: str | float = "window"
     blocks: tuple[str, ...] | None = None
     bias: bool = False
-    known: Sequence[tuple[str, Any, Any]] = ()
+    known: Sequence[Known] = ()
 
     def check(self, regimes: tuple[str, ...]) -> list[int]:
         """Refuse what cannot be done; returns the numbers of the active regimes."""
@@ -57,10 +58,10 @@ class Request:
                 fix="leave out bias, or causal and pool",
             )
         active = self._active(regimes)
-        for regime, _, _ in self.known:
-            if regime not in regimes or regimes.index(regime) not in active:
+        for stretch in stretches_of(self.known):
+            if stretch.truth(regimes)[active].sum() < 1:
                 raise ConfigError(
-                    f"{regime!r} is said to hold, but it is not among the active regimes",
+                    f"{stretch.weights!r} is said to hold, but is not among the active regimes",
                     fix=f"name one of {', '.join(regimes[k] for k in active)}",
                 )
         if self.known and self.pool:
@@ -71,7 +72,7 @@ class Request:
         return active
 
     def _active(self, regimes: tuple[str, ...]) -> list[int]:
-        if self.active is None:
+        if self.active is None or self.active == "auto":
             return list(range(len(regimes)))
         unknown = [name for name in self.active if name not in regimes]
         if unknown or len(set(self.active)) < 2:

@@ -23,7 +23,7 @@ GROUP_ROWS = 20_000
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class Rows:
     """What is known of every row of a panel."""
 
     panel: Panel
@@ -41,7 +41,7 @@ class Known:
         panel: Panel,
         request: Request,
         usual: float,
-    ) -> Known:
+    ) -> Rows:
         """Encode the panel and let the blocks look at it."""
         used = tuple(b.name for b in reference.combination(request.blocks)[0])
         found = encode(model, panel)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 from scipy.stats import chi2, norm
@@ -15,15 +15,19 @@ from .recover import algorithm1
 from .recover.bias import SeriesOffset
 from .recover.engine import Answer, state_space
 from .recover.evidence import Evidence
+from .recover.known import stretches_of
 from .recover.reference import Reference
+from .recover.sparse import choose_active
 from .recover.statespace import surprise
 from .recover.trajectory import Curve, Trajectory
 from .request import Request
 from .series import Panel
-from .stacks import Known, Stack, groups, in_training_steps, mean_of_known
+from .stacks import Rows, Stack, groups, in_training_steps, mean_of_known
 
 #: A step whose residual is rarer than this in pure regimes is not explained by any of them.
 UNEXPLAINED = 1e-3
+#: Recordings that are asked which regimes take part; more would hardly tell another thing.
+MOST_ASKED = 50
 
 
 def recover(
@@ -44,14 +48,28 @@ def recover(
         raise DataError("there is no series to pool", where=panel.source)
     usual = panel.usual_step if step is None else step
     panel = in_training_steps(panel, step)
-    known = Known.of(model, reference, panel, request, usual)
+    rows = Rows.of(model, reference, panel, request, usual)
+    _check_known(panel, request)
+    if request.active == "auto":
+        request = replace(request, active=_taking_part(rows, reference, regimes, request))
     if request.pool:
-        return _answer(known.stack(np.arange(len(panel))).pooled(), reference, regimes, request)
+        return _answer(rows.stack(np.arange(len(panel))).pooled(), reference, regimes, request)
     found: dict[int, Trajectory] = {}
     for chosen in groups(panel.lengths):
-        paths = _answer(known.stack(chosen), reference, regimes, request)
+        paths = _answer(rows.stack(chosen), reference, regimes, request)
         found |= zip(chosen.tolist(), paths, strict=True)
     return [found[i] for i in range(len(panel))]
+
+
+def _taking_part(
+    rows: Rows, reference: Reference, regimes: tuple[str, ...], request: Request
+) -> list[str]:
+    """The regimes that the recordings ask for, all together."""
+    some = np.arange(len(rows.panel))
+    stack = rows.stack(some).pooled() if request.pool else rows.stack(some[:MOST_ASKED])
+    stacking = reference.combination(stack.used)[1].stacking
+    chosen = choose_active(stack.whole().stacked(stacking), stack.elapsed)
+    return [regimes[k] for k in chosen]
 
 
 def _answer(
@@ -66,8 +84,8 @@ def _answer(
         evidence = stack.whole().stacked(offsets.stacking)
         series = SeriesOffset(offsets)
         if request.known:
-            inside = _inside(stack.times, stack.elapsed.shape, request.known, regimes, active)
-            series = SeriesOffset.from_known(evidence, offsets, inside)
+            weights = _known_weights(stack, request, regimes)[..., active]
+            series = SeriesOffset.from_known(evidence, offsets, weights)
         elif request.bias:
             series = SeriesOffset.from_simplex(evidence, offsets, stack.elapsed)
         answer = _by_state_space(series.removed_from(evidence), stack, request, series.variance)
@@ -134,26 +152,26 @@ def _by_state_space(
     )
 
 
-def _inside(
-    times: list[np.ndarray],
-    shape: tuple[int, ...],
-    known: Sequence[tuple[str, Any, Any]],
-    regimes: tuple[str, ...],
-    active: list[int],
-) -> np.ndarray:
-    """Which regime (its place among the active ones) is known to hold at each step, else -1."""
-    out = np.full(shape, -1)
-    for regime, first, last in known:
-        hit = False
-        for s, time in enumerate(times):
-            rows = np.flatnonzero((time >= first) & (time <= last))
-            out[s, rows] = active.index(regimes.index(regime))
-            hit |= len(rows) > 0
-        if not hit:
+def _check_known(panel: Panel, request: Request) -> None:
+    """Refuse stretches that no recording reaches."""
+    for stretch in stretches_of(request.known):
+        mine = [i for i, name in enumerate(panel.names) if stretch.series in (None, str(name))]
+        if not any(stretch.inside(panel.time_of(i)).any() for i in mine):
             raise DataError(
-                f"no row lies between {first} and {last}, where {regime!r} is said to hold",
-                fix="give times as they are in the recording",
+                f"no row lies between {stretch.start} and {stretch.stop}, where"
+                f" {stretch.weights!r} is said to hold",
+                where=panel.source,
+                fix="give times and series as they are in the recording",
             )
+
+
+def _known_weights(stack: Stack, request: Request, regimes: tuple[str, ...]) -> np.ndarray:
+    """The weights that are known to hold at each step (S, T, K), NaN where none are."""
+    out = np.full((*stack.elapsed.shape, len(regimes)), np.nan)
+    for stretch in stretches_of(request.known):
+        for s, (name, time) in enumerate(zip(stack.names, stack.times, strict=True)):
+            if stretch.series in (None, name):
+                out[s, np.flatnonzero(stretch.inside(time))] = stretch.truth(regimes)
     return out
 
 

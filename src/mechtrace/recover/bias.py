@@ -29,12 +29,11 @@ class SeriesOffset:
     variance_left: np.ndarray | None = None  # (S, K)
 
     @classmethod
-    def from_known(cls, evidence: Evidence, offsets: Offsets, regime: np.ndarray) -> SeriesOffset:
-        """From steps whose regime is known: (S, T) of regime numbers, -1 elsewhere."""
-        inside = (regime >= 0)[..., None]
-        own = np.eye(evidence.h.shape[-1])[np.maximum(regime, 0)]
+    def from_known(cls, evidence: Evidence, offsets: Offsets, weights: np.ndarray) -> SeriesOffset:
+        """From steps whose weights are known: (S, T, K), NaN elsewhere."""
+        inside = np.isfinite(weights).all(axis=-1, keepdims=True)
         part = Evidence(evidence.G * inside[..., None], evidence.h * inside, *evidence.parts()[2:])
-        return cls(offsets, *_estimate(part, own, offsets))
+        return cls(offsets, *_estimate(part, np.where(inside, weights, 0.0), offsets))
 
     @classmethod
     def from_simplex(

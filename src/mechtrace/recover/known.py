@@ -50,7 +50,7 @@ class Stretch:
         if not mine:
             names = ", ".join(path.name for path in paths[:5])
             raise DataError(f"there is no series {self.series!r}", fix=f"there are {names}")
-        found = np.concatenate([path.alpha[self._inside(path.time)] for path in mine])
+        found = np.concatenate([path.alpha[self.inside(path.time)] for path in mine])
         found = found[np.isfinite(found).all(axis=1)]
         if not len(found):
             raise DataError(
@@ -59,7 +59,8 @@ class Stretch:
             )
         return found
 
-    def _inside(self, time: np.ndarray) -> np.ndarray:
+    def inside(self, time: np.ndarray) -> np.ndarray:
+        """Which of these times lie in it."""
         stamp: Callable[[Any], Any] = np.datetime64 if time.dtype.kind == "M" else float
         try:
             start, stop = stamp(self.start), stamp(self.stop)
@@ -72,6 +73,11 @@ class Stretch:
 
 
 Known = Stretch | tuple[Any, ...]
+
+
+def stretches_of(known: Sequence[Known]) -> list[Stretch]:
+    """Stretches, of which some may be given as (regime, from, to[, series])."""
+    return [s if isinstance(s, Stretch) else Stretch(*s) for s in known]
 
 
 def calibrated(
@@ -92,7 +98,7 @@ def calibrated(
     if how not in HOW:
         raise ConfigError(f"how = {how!r}", fix=f"use one of {', '.join(HOW)}")
     regimes = paths[0].regimes
-    stretches = [s if isinstance(s, Stretch) else Stretch(*s) for s in known]
+    stretches = stretches_of(known)
     truth = np.array([s.truth(regimes) for s in stretches]).reshape(-1, len(regimes))
     pure = truth.max(axis=1, initial=0.0) > 1 - 1e-9
     complete = set(truth[pure].argmax(axis=1)) == set(range(len(regimes)))
