@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from .constrained import solve
 from .evidence import Evidence, Plane
-from .statespace import Estimate, average_over_drifts
+from .smoother import smooth
+from .statespace import Estimate, causal_average
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,15 +38,17 @@ def state_space(
     what has been seen. Intervals come from the averaged posterior without the simplex, cut to it.
     """
     plane = evidence.on_plane()
-    answer = average_over_drifts(plane, elapsed, causal=causal)
-    if not simplex:
-        alpha = plane.weights(answer.estimate.mean)
-    elif causal:
-        alpha = nearest_on_simplex(plane, answer.estimate)
+    if causal:
+        estimate, drift = causal_average(plane, elapsed)
+        free = plane.weights(estimate.mean)
+        alpha = nearest_on_simplex(plane, estimate) if simplex else free
+        lower, upper = interval(plane, estimate, level, simplex=simplex)
     else:
-        alpha = solve(plane, answer.drift, elapsed).alpha
-    lower, upper = interval(plane, answer.estimate, level, simplex=simplex)
-    return Answer(alpha, np.minimum(lower, alpha), np.maximum(upper, alpha), answer.drift)
+        found = smooth(plane, elapsed)
+        free, drift = found.mean, found.drift
+        alpha = solve(plane, drift, elapsed, guess=free).alpha if simplex else free
+        lower, upper = _around(free, found.variance, level, simplex=simplex)
+    return Answer(alpha, np.minimum(lower, alpha), np.maximum(upper, alpha), drift)
 
 
 def nearest_on_simplex(plane: Plane, estimate: Estimate) -> np.ndarray:
@@ -68,10 +71,15 @@ def interval(
     plane: Plane, estimate: Estimate, level: float, *, simplex: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Central intervals of each weight, cut to [0, 1] on the simplex."""
-    free = plane.weights(estimate.mean)
     variance = np.einsum(
         "ki,stij,kj->stk", plane.basis, estimate.covariance, plane.basis, optimize=True
     )
-    half = norm.ppf(0.5 + level / 2) * np.sqrt(np.maximum(variance, 0.0))
-    lower, upper = free - half, free + half
+    return _around(plane.weights(estimate.mean), variance, level, simplex=simplex)
+
+
+def _around(
+    mean: np.ndarray, variance: np.ndarray, level: float, *, simplex: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    half = float(ndtri(0.5 + level / 2)) * np.sqrt(np.maximum(variance, 0.0))
+    lower, upper = mean - half, mean + half
     return (np.clip(lower, 0, 1), np.clip(upper, 0, 1)) if simplex else (lower, upper)

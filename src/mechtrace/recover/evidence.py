@@ -3,6 +3,9 @@
 At each step a block says z = M alpha + e with e ~ N(0, R), where M = [m_0 ... m_{K-1}]. What a
 Gaussian engine needs of it is G = M' R^-1 M, h = M' R^-1 z, the number of observed dimensions and
 z' R^-1 z + log det R. A step without evidence has zeros everywhere.
+
+Arrays are (S, T, ...) to the reader, but lie in memory as (..., T, S): the engine works on the
+same entry of many small matrices at once.
 """
 
 from __future__ import annotations
@@ -13,6 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from .simplex import plane_basis
+
+#: Steps that are worked on at once; more would leave the processor's cache.
+BLOCK = 1 << 11
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,19 +36,35 @@ class Evidence:
 
         Steps with a NaN in either carry no evidence.
         """
-        known = np.isfinite(values).all(-1) & np.isfinite(means).all((-2, -1))
-        d = values.shape[-1]
-        means = np.where(known[..., None, None], means, 0.0)
-        values = np.where(known[..., None], values, 0.0)
+        series, steps, regimes, d = means.shape
         root = np.linalg.cholesky(precision)  # white = root' z has unit noise
-        white_means = means @ root
-        white_values = (values[..., None, :] @ root)[..., 0, :]
         log_det = -2 * np.log(np.diagonal(root, axis1=-2, axis2=-1)).sum(-1)
+        log_det = np.broadcast_to(log_det, (series, steps)).T.reshape(-1)
+        means = means.swapaxes(0, 1).reshape(-1, regimes, d)
+        values = values.swapaxes(0, 1).reshape(-1, d)
+        if root.ndim > 2:
+            root = root.swapaxes(0, 1).reshape(-1, d, d)
+        G, h = np.empty((regimes, regimes, len(means))), np.empty((regimes, len(means)))
+        offset = np.empty(len(means))
+        with np.errstate(invalid="ignore", over="ignore"):  # NaN ends up in NaN, see below
+            for first in range(0, len(means), BLOCK):
+                part = slice(first, first + BLOCK)
+                white, value = _whitened(means[part], values[part], _of_part(root, part))
+                for k in range(regimes):
+                    G[k, : k + 1, part] = (white[k] * white[: k + 1]).sum(axis=1)
+                    G[:k, k, part] = G[k, :k, part]
+                h[:, part] = (white * value).sum(axis=1)
+                offset[part] = (value * value).sum(axis=0) + log_det[part]
+            known = np.isfinite(offset + np.einsum("kkn->n", G))
+        if not known.all():
+            for array in (G, h, offset):
+                np.copyto(array, 0.0, where=~known)
+        shape = (steps, series)
         return cls(
-            G=white_means @ white_means.swapaxes(-1, -2),
-            h=(white_means @ white_values[..., None])[..., 0],
-            offset=np.where(known, (white_values**2).sum(-1) + log_det, 0.0),
-            dims=np.where(known, d, 0),
+            G=G.reshape(regimes, regimes, *shape).transpose(3, 2, 0, 1),
+            h=h.reshape(regimes, *shape).transpose(2, 1, 0),
+            offset=offset.reshape(shape).T,
+            dims=np.where(known, d, 0).reshape(shape).T,
         )
 
     def __add__(self, other: Evidence) -> Evidence:
@@ -58,8 +80,11 @@ class Evidence:
     def of(self, regimes: Sequence[int]) -> Evidence:
         """Only these regimes can be active."""
         chosen = list(regimes)
+        if chosen == list(range(self.h.shape[-1])):
+            return self
+        G = self.G.transpose(2, 3, 1, 0)[np.ix_(chosen, chosen)].transpose(3, 2, 0, 1)
         return Evidence(
-            self.G[..., chosen, :][..., chosen], self.h[..., chosen], *self._parts()[2:]
+            G, self.h.transpose(2, 1, 0)[chosen].transpose(2, 1, 0), *self._parts()[2:]
         )
 
     def _parts(self) -> tuple[np.ndarray, ...]:
@@ -67,17 +92,37 @@ class Evidence:
 
     def on_plane(self) -> Plane:
         """The same in coordinates of the plane: alpha = 1/K + N beta."""
-        regimes = self.h.shape[-1]
+        series, steps, regimes = self.h.shape
         basis = plane_basis(regimes)
-        from_centre = self.h - self.G.mean(axis=-1)
-        middle = self.G.mean(axis=(-2, -1)) - 2 * self.h.mean(axis=-1)
+        m = regimes - 1
+        G = self.G.transpose(2, 3, 1, 0).reshape(regimes**2, -1)
+        h = self.h.transpose(2, 1, 0).reshape(regimes, -1)
+        pull = G.reshape(regimes, regimes, -1).mean(axis=1)
+        shape = (steps, series)
+        middle = (pull - 2 * h).mean(axis=0).reshape(shape)
+        A = np.kron(basis.T, basis.T) @ G
+        b = basis.T @ (h - pull)
         return Plane(
-            A=basis.T @ self.G @ basis,
-            b=from_centre @ basis,
-            offset=self.offset + middle,
+            A=A.reshape(m, m, *shape).transpose(3, 2, 0, 1),
+            b=b.reshape(m, *shape).transpose(2, 1, 0),
+            offset=self.offset + middle.T,
             dims=self.dims,
             basis=basis,
         )
+
+
+def _of_part(root: np.ndarray, part: slice) -> np.ndarray:
+    return root if root.ndim == 2 else root[part]
+
+
+def _whitened(
+    means: np.ndarray, values: np.ndarray, root: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Predictions (K, d, N) and values (d, N) with unit noise, of (N, K, d) and (N, d)."""
+    if root.ndim == 2:
+        return root.T @ means.transpose(1, 2, 0), root.T @ values.T
+    white = (values[:, None] @ root)[:, 0]
+    return np.ascontiguousarray((means @ root).transpose(1, 2, 0)), np.ascontiguousarray(white.T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +143,13 @@ class Plane:
             offset=np.tile(self.offset, (times, 1)),
             dims=np.tile(self.dims, (times, 1)),
             basis=self.basis,
+        )
+
+    def by_step(self) -> tuple[np.ndarray, np.ndarray]:
+        """A (m, m, T, S) and b (m, T, S), contiguous: as the engine works on them."""
+        return (
+            np.ascontiguousarray(self.A.transpose(2, 3, 1, 0)),
+            np.ascontiguousarray(self.b.transpose(2, 1, 0)),
         )
 
     def weights(self, beta: np.ndarray) -> np.ndarray:

@@ -1,0 +1,97 @@
+"""Every step given the whole series, averaged over how fast alpha may move.
+
+The likelihood of a few drifts tells, interpolated, what is believed of log10(drift). The answer is
+then averaged over two drifts that stand for this belief: a single best drift would understate the
+uncertainty, most of all for a short series.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.interpolate import CubicSpline
+
+from . import small
+from .chain import backwards, bonds, eliminate, messages
+from .evidence import Plane
+from .statespace import DRIFTS, START_SCALE, drift_prior
+
+#: log10 of the drifts between which the likelihood is interpolated, and how.
+FINE = np.linspace(np.log10(DRIFTS[0]), np.log10(DRIFTS[-1]), 91)
+_INTERPOLATION = CubicSpline(np.log10(DRIFTS), np.eye(len(DRIFTS)))(FINE)
+#: Stands for a variance of zero where it divides: the belief lies on one value.
+TINY = 1e-12
+#: Matrices that are inverted at once; more would leave the processor's cache.
+BLOCK = 1 << 12
+
+
+@dataclass(frozen=True, eq=False)
+class Smoothed:
+    """Free of the simplex: mean and variance of each weight, (S, T, K), and the typical drift."""
+
+    mean: np.ndarray
+    variance: np.ndarray
+    drift: np.ndarray  # (S,)
+
+
+def smooth(plane: Plane, elapsed: np.ndarray) -> Smoothed:
+    """The average over drifts; `elapsed` (S, T) counts the usual steps since the row before."""
+    A, b = plane.by_step()
+    centre, nodes, shares = believed_drift(log_likelihoods(A, b, elapsed))
+    first = np.zeros((len(plane.basis), *b.shape[1:]))
+    second = np.zeros_like(first)
+    outer = (plane.basis[:, :, None] * plane.basis[:, None, :]).reshape(len(plane.basis), -1)
+    for node, share in zip(nodes, shares, strict=True):
+        bond = bonds(10**node, elapsed, START_SCALE**-2)
+        for block, mean, covariance in given_drift(A, b, bond):
+            alpha = plane.basis @ mean.reshape(len(mean), -1) + 1.0 / len(plane.basis)
+            square = outer @ covariance.reshape(len(mean) ** 2, -1) + alpha * alpha
+            first[:, block] += share * alpha.reshape(first[:, block].shape)
+            second[:, block] += share * square.reshape(first[:, block].shape)
+    second -= first**2
+    return Smoothed(first.transpose(2, 1, 0), second.transpose(2, 1, 0), 10**centre)
+
+
+def given_drift(
+    A: np.ndarray, b: np.ndarray, bond: np.ndarray
+) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+    """Means (m, T, S) and covariances (m, m, T, S) of beta, a block of steps at a time."""
+    past, future = messages(A, b, bond), backwards(A, b, bond)
+    size = max(1, BLOCK // b.shape[2])
+    for start in range(0, b.shape[1], size):
+        block = slice(start, start + size)
+        precision = A[:, :, block] + past.precision[:, :, block]
+        precision += future.precision[:, :, block]
+        vector = b[:, block] + past.vector[:, block]
+        vector += future.vector[:, block]
+        covariance = small.inverse(precision)[0]
+        yield block, small.apply(covariance, vector), covariance
+
+
+def log_likelihoods(A: np.ndarray, b: np.ndarray, elapsed: np.ndarray) -> np.ndarray:
+    """Of each drift (Q, S), but for what is the same for all of them."""
+    drift = np.repeat(DRIFTS[:, None], len(elapsed), axis=1)
+    bond = bonds(drift, elapsed, START_SCALE**-2)
+    log_det, square = eliminate(A[:, :, :, None], b[:, :, None], bond)
+    return 0.5 * (square - log_det + len(b) * np.log(bond[1:-1]).sum(axis=0))
+
+
+def believed_drift(log_likelihood: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What is believed of log10(drift), given likelihoods (Q, S).
+
+    Its mean (S,), and two values (2, S) with their shares that have the same mean, variance and
+    skewness (Gauss quadrature: what is cubic in log10(drift) is averaged exactly).
+    """
+    scores = _INTERPOLATION @ log_likelihood + drift_prior(FINE)[:, None]
+    belief = np.exp(scores - scores.max(axis=0))
+    belief /= belief.sum(axis=0)
+    centre = FINE @ belief
+    away = FINE[:, None] - centre
+    variance = (away**2 * belief).sum(axis=0)
+    lean = (away**3 * belief).sum(axis=0) / (2 * np.maximum(variance, TINY))
+    reach = np.sqrt(variance + lean**2)
+    nodes = centre + np.stack([lean - reach, lean + reach])
+    low = 0.5 * (1 + lean / np.maximum(reach, TINY))
+    return centre, nodes, np.stack([low, 1 - low])
