@@ -208,7 +208,7 @@ def test_likelihoods_of_the_drifts_differ_as_those_of_the_filter(way):
     case = Case(25, series=3, steps=12, empty=(4,))
     plane = case.evidence.on_plane()
     found = smoother.log_likelihoods(*plane.by_step(), case.elapsed)
-    forward = [run_filter(plane, q, case.elapsed).log_likelihood[-1] for q in DRIFTS]
+    forward = [run_filter(plane, 10**q, case.elapsed).log_likelihood[-1] for q in smoother.COARSE]
     np.testing.assert_allclose(found - found[0], forward - forward[0], rtol=1e-9, atol=1e-9)
 
 
@@ -347,12 +347,12 @@ def test_the_offline_average_is_the_integral_over_drifts(steps):
         plane = case.evidence.on_plane()
         found = smooth(plane, case.elapsed)
         for t in (0, steps // 2, steps - 1):
-            share, mean, spread = mixture(case, 10 ** FINE[::3], t, None)
+            share, mean, spread = mixture(case, 10 ** FINE[::2], t, None)
             # two drifts stand for all of them
             np.testing.assert_allclose(found.mean[0, t], plane.weights(mean), atol=0.02)
             variance = np.einsum("ki,ij,kj->k", plane.basis, spread, plane.basis)
             np.testing.assert_allclose(found.variance[0, t] ** 0.5, variance**0.5, rtol=0.1)
-        assert np.log10(found.drift[0]) == pytest.approx(share @ FINE[::3], abs=0.05)
+        assert np.log10(found.drift[0]) == pytest.approx(share @ FINE[::2], abs=0.05)
 
 
 def test_a_fast_curve_has_a_larger_drift_than_a_slow_one():

@@ -8,15 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from .experts import stack_history
 from .model import SequentialVAE
 from .series import Panel
 from .windows import crop_rows, find_runs
 
 #: Rows encoded in one call; bounds memory whatever the length of a series.
-CHUNK_ROWS = 1 << 15
+CHUNK_ROWS = 1 << 12
 #: Rows predicted in one call: K hidden layers of so many rows still fit into a processor's cache.
-PREDICTED_ROWS = 1 << 11
+PREDICTED_ROWS = 1 << 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +44,9 @@ def encode(model: SequentialVAE, panel: Panel) -> Latents:
         x = torch.from_numpy(block).to(device, kind)
         m, log_scale = model.encode(x.reshape(*rows.shape, *panel.shape))
         keep = valid & fresh
-        mean[rows[keep]] = m.cpu().double().numpy()[keep]
-        scale[rows[keep]] = log_scale.exp().cpu().double().numpy()[keep]
+        places = rows[keep]
+        mean[places] = m.cpu().numpy()[keep]
+        scale[places] = log_scale.exp().cpu().numpy()[keep]
     return Latents(mean, scale, panel.offsets, np.asarray(panel.names))
 
 
@@ -90,12 +90,10 @@ def predict(model: SequentialVAE, latents: Latents, panel: Panel) -> np.ndarray:
     position = np.full(len(mean), -1)
     position[runs.row_numbers()] = runs.within()
     ready = np.flatnonzero(position >= lags)
-    kind = model.centre.dtype
+    known = torch.from_numpy(mean).to(model.centre.device, model.centre.dtype)
     for first in range(0, len(ready), PREDICTED_ROWS):
         rows = ready[first : first + PREDICTED_ROWS]
-        past = np.stack([mean[rows - lag] for lag in range(lags, 0, -1)], axis=1)
-        now = np.zeros((len(rows), 1, d))
-        steps = torch.from_numpy(np.concatenate([past, now], axis=1)).to(model.centre.device, kind)
-        expected = model.experts.conditional_mean(stack_history(steps, lags)[:, 0])
-        out[rows] = expected.cpu().double().numpy().transpose(1, 0, 2)
+        before = torch.from_numpy(rows).to(known.device)
+        history = torch.cat([known[before - lag] for lag in range(1, lags + 1)], dim=-1)
+        out[rows] = model.experts.conditional_mean(history).cpu().numpy().transpose(1, 0, 2)
     return out

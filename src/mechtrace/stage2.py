@@ -11,6 +11,7 @@ from scipy.stats import chi2, norm
 
 from . import latents
 from .errors import ConfigError, DataError
+from .memory import keeping_freed_memory
 from .model import SequentialVAE
 from .recover import algorithm1
 from .recover.engine import Answer, state_space
@@ -23,7 +24,7 @@ from .windows import crop_rows
 
 METHODS = ("state-space", "algorithm1")
 #: Rows of padded series that are worked on at once; more would leave the processor's cache.
-GROUP_ROWS = 20_000
+GROUP_ROWS = 200_000
 #: A step whose residual is rarer than this in pure regimes is not explained by any of them.
 UNEXPLAINED = 1e-3
 
@@ -82,6 +83,19 @@ def recover(
         raise DataError("there is no series to pool", where=panel.source)
     usual = panel.usual_step if step is None else step
     panel = _in_training_steps(panel, step)
+    with keeping_freed_memory():
+        return _recover(model, reference, regimes, panel, request, active, usual)
+
+
+def _recover(
+    model: SequentialVAE,
+    reference: Reference,
+    regimes: tuple[str, ...],
+    panel: Panel,
+    request: Request,
+    active: list[int],
+    usual: float,
+) -> list[Trajectory]:
     encoded = latents.encode(model, panel)
     rows = Rows(
         encoded.mean,
@@ -125,8 +139,9 @@ class Stack:
         """Gather the rows of the chosen series."""
         length = panel.lengths[chosen]
         rows, real = crop_rows(panel.offsets[chosen], length, int(length.max()))
-        z = np.where(real[..., None], known.latents[rows], np.nan)
-        m = np.where(real[..., None, None], known.expected[rows], np.nan)
+        z, m = known.latents[rows.T].swapaxes(0, 1), known.expected[rows.T].swapaxes(0, 1)
+        if not real.all():
+            z[~real] = m[~real] = np.nan
         return cls(
             names=[str(panel.names[i]) for i in chosen],
             times=[panel.time_of(int(i)) for i in chosen],
@@ -185,36 +200,40 @@ def _answer(
     surprises = surprise(evidence.on_plane(), stack.elapsed, stack.log_dets())
     residual = _residual(stack, evidence, answer.alpha)
     flags = _flags(evidence, residual)
-    paths = []
-    for s, (name, time) in enumerate(zip(stack.names, stack.times, strict=True)):
-        steps = len(time)
-
-        def whole(part: np.ndarray, s: int = s, steps: int = steps) -> np.ndarray:
-            out = np.zeros((steps, len(regimes)))
-            out[:, active] = part[s, :steps]
-            return out
-
-        paths.append(
-            Trajectory(
-                name=name,
-                time=time,
-                regimes=regimes,
-                alpha=whole(answer.alpha),
-                lower=whole(answer.lower),
-                upper=whole(answer.upper),
-                residual=residual[s, :steps],
-                flag=flags[s, :steps],
-                surprise=surprises[s, :steps],
-                information=stack.evidence.G[s].sum(axis=0),
-                latent_mean=_mean_of_known(stack.latents[s])[0],
-                method=request.method,
-                causal=request.causal,
-                level=request.level,
-                drift=float(answer.drift[s]),
-                trials=stack.trials,
-            )
+    alpha, lower, upper = (
+        _of_all_regimes(part, active, len(regimes))
+        for part in (answer.alpha, answer.lower, answer.upper)
+    )
+    information = stack.evidence.G.sum(axis=1)
+    latent_mean = _mean_of_known(stack.latents, axis=1)
+    return [
+        Trajectory(
+            name=name,
+            time=time,
+            regimes=regimes,
+            alpha=alpha[s, : len(time)],
+            lower=lower[s, : len(time)],
+            upper=upper[s, : len(time)],
+            residual=residual[s, : len(time)],
+            flag=flags[s, : len(time)],
+            surprise=surprises[s, : len(time)],
+            information=information[s],
+            latent_mean=latent_mean[s, 0],
+            method=request.method,
+            causal=request.causal,
+            level=request.level,
+            drift=float(answer.drift[s]),
+            trials=stack.trials,
         )
-    return paths
+        for s, (name, time) in enumerate(zip(stack.names, stack.times, strict=True))
+    ]
+
+
+def _of_all_regimes(part: np.ndarray, active: list[int], regimes: int) -> np.ndarray:
+    """(S, T, K) of the active regimes, with zeros for the others; series by series in memory."""
+    out = np.zeros((*part.shape[:2], regimes))
+    out[:, :, active] = part
+    return out
 
 
 def _by_algorithm1(
@@ -238,22 +257,24 @@ def _by_algorithm1(
 
 def _residual(stack: Stack, evidence: Evidence, alpha: np.ndarray) -> np.ndarray:
     """Root mean square of the whitened prediction error: about 1 if the mixture explains it."""
-    quadratic = evidence.offset - stack.log_dets()
-    filled = np.nan_to_num(alpha)
-    quadratic = quadratic - 2 * (evidence.h * filled).sum(-1)
-    quadratic += np.einsum("stk,stkj,stj->st", filled, evidence.G, filled, optimize=True)
+    filled = np.nan_to_num(alpha).transpose(2, 1, 0)
+    G, h = evidence.G.transpose(2, 3, 1, 0), evidence.h.transpose(2, 1, 0)
+    quadratic = (((G * filled).sum(axis=1) - 2 * h) * filled).sum(axis=0).T
+    quadratic += evidence.offset - stack.log_dets()
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.sqrt(
-            np.maximum(quadratic, 0.0) / np.where(evidence.dims > 0, evidence.dims, np.nan)
+        return np.ascontiguousarray(
+            np.sqrt(
+                np.maximum(quadratic, 0.0) / np.where(evidence.dims > 0, evidence.dims, np.nan)
+            )
         )
 
 
 def _flags(evidence: Evidence, residual: np.ndarray) -> np.ndarray:
     known = evidence.dims > 0
     flags = np.full(known.shape, "", dtype="<U11")
-    limit = np.sqrt(
-        chi2.isf(UNEXPLAINED, np.maximum(evidence.dims, 1)) / np.maximum(evidence.dims, 1)
-    )
+    counts, which = np.unique(evidence.dims, return_inverse=True)
+    counts = np.maximum(counts, 1)
+    limit = np.sqrt(chi2.isf(UNEXPLAINED, counts) / counts)[which.reshape(known.shape)]
     flags[known & (residual > limit)] = "unexplained"
     flags[~known] = "missing"
     before = np.cumsum(known, axis=1) == 0
@@ -287,8 +308,8 @@ def _groups(lengths: np.ndarray) -> Iterator[np.ndarray]:
         start = stop
 
 
-def _mean_of_known(values: np.ndarray) -> np.ndarray:
+def _mean_of_known(values: np.ndarray, axis: int = 0) -> np.ndarray:
     known = np.isfinite(values)
-    total = np.where(known, values, 0.0).sum(axis=0, keepdims=True)
+    total = np.where(known, values, 0.0).sum(axis=axis, keepdims=True)
     with np.errstate(invalid="ignore"):
-        return total / known.sum(axis=0, keepdims=True)
+        return total / known.sum(axis=axis, keepdims=True)

@@ -67,19 +67,44 @@ def backwards(A: np.ndarray, b: np.ndarray, bond: np.ndarray) -> Messages:
     return Messages(R[:, :, ::-1], r[:, ::-1])
 
 
-def solution(A: np.ndarray, b: np.ndarray, bond: np.ndarray) -> np.ndarray:
+class Held(NamedTuple):
+    """Pulls to zero along some directions, on top of A: sum_k pull_k n_k n_k'."""
+
+    outer: np.ndarray  # (m * m, K): n_k n_k'
+    pull: np.ndarray  # (K, T, S)
+
+    def over(self, steps: int | slice) -> np.ndarray:
+        """What they add to A: (m, m, S) or (m, m, T, S)."""
+        pull = self.pull[:, steps]
+        m = int(len(self.outer) ** 0.5)
+        return (self.outer @ pull.reshape(len(pull), -1)).reshape(m, m, *pull.shape[1:])
+
+
+def solution(
+    A: np.ndarray, b: np.ndarray, bond: np.ndarray, held: Held | None = None
+) -> np.ndarray:
     """beta (m, T, S) of H beta = b."""
     if bond[0].size < MANY:
-        factor = _factorise(_blocks(A, bond), bond[1:-1])
+        blocks = _blocks(A, bond)
+        if held is not None:
+            blocks += held.over(slice(None))
+        factor = _factorise(blocks, bond[1:-1])
         found = lapack.dpbtrs(factor, b.transpose(2, 1, 0).reshape(-1), lower=1)[0]
         return found.reshape(b.shape[::-1]).transpose(2, 1, 0)
-    R, r = messages(A, b, bond)
+    m, steps = b.shape[:2]
+    R, r = into = Messages(np.empty(A.shape), np.empty(b.shape))
+    sweep = _Sweep(m, bond)
+    for t in range(steps):
+        # added step by step, while it is in the processor's cache
+        stiff = A[:, :, t] if held is None else A[:, :, t] + held.over(t)
+        sweep.step(stiff, b[:, t], t, into)
     out = np.empty(b.shape)
-    last = small.inverse(A[:, :, -1] + R[:, :, -1] + _eye(len(b), bond.ndim) * bond[-1])[0]
-    out[:, -1] = small.apply(last, b[:, -1] + r[:, -1])
-    for t in range(b.shape[1] - 1, 0, -1):
+    out[:, -1] = sweep.solved
+    for t in range(steps - 1, 0, -1):
         after = out[:, t]
-        out[:, t - 1] = after + (r[:, t] - small.apply(R[:, :, t], after)) / bond[t]
+        change = r[:, t] - small.apply(R[:, :, t], after)
+        change /= bond[t]
+        np.add(after, change, out=out[:, t - 1])
     return out
 
 
@@ -91,6 +116,7 @@ class _Sweep:
         self.eye = _eye(m, bond.ndim)
         self.R = self.eye * bond[0]
         self.r = np.zeros((m, *bond.shape[1:]))
+        self.solved = self.r  # D^-1 (b + r) of the step before
         self.log_det, self.square = np.zeros(bond.shape[1:]), np.zeros(bond.shape[1:])
 
     def run(self, A: np.ndarray, b: np.ndarray, into: Messages | None) -> None:
@@ -114,11 +140,11 @@ class _Sweep:
         small.diagonal(pivot)[...] += weight
         informed += b
         inverse, factors = small.inverse(pivot)
-        solved = small.apply(inverse, informed)
+        self.solved = small.apply(inverse, informed)
         if into is None:
             self.log_det += small.log_determinant(factors)
-            self.square += (informed * solved).sum(axis=0)
-        np.multiply(weight, solved, out=self.r)
+            self.square += (informed * self.solved).sum(axis=0)
+        np.multiply(weight, self.solved, out=self.r)
         np.multiply(inverse, -weight * weight, out=self.R)
         small.diagonal(self.R)[...] += weight
 

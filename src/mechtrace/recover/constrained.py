@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from . import interior, small
-from .chain import bonds, solution
+from .chain import Held, bonds, solution
 from .evidence import Plane
 from .statespace import START_SCALE
 
@@ -25,8 +25,10 @@ MAX_ROUNDS = 40
 #: Stationarity, relative to the size of the problem, at which a series is solved.
 TOLERANCE = 1e-9
 #: Weight of the pull to zero on weights that are held there, relative to the chain's own.
-#: Much less needs more rounds to make it exact, much more costs digits.
+#: Much less needs another round to make it exact, much more costs digits.
 HOLD = 1e6
+#: Solved series are dropped when they are this share of those that are worked on.
+DROP = 0.2
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,22 +55,20 @@ def solve(
     A, b = plane.by_step()
     drift = np.broadcast_to(np.asarray(drift, float), (b.shape[2],))
     bond = bonds(drift, elapsed, start_precision)
-    beta = solution(A, b, bond) if guess is None else _coordinates(plane.basis, guess.T)
+    beta = solution(A, b, bond) if guess is None else _product(plane.basis.T, guess.T)
     problem = _Guess(A, b, bond, plane.basis, beta)
     alpha = np.empty((len(plane.basis), *b.shape[1:]))
     dual = np.empty_like(alpha)
-    open_ = np.arange(b.shape[2])
     for _ in range(MAX_ROUNDS):
-        solved = problem.improve()
-        if solved.any():
-            done = open_[solved]
-            alpha[:, :, done], dual[:, :, done] = problem.of(solved)
-            open_, problem = open_[~solved], problem.without(solved)
-        if not len(open_):
+        problem.improve()
+        if problem.solved.mean() >= DROP or problem.solved.all():
+            problem.hand_over(alpha, dual)
+        if not len(problem.which):
             break
     else:
-        alpha[:, :, open_], dual[:, :, open_] = interior.solve(
-            A[..., open_], b[..., open_], bond[..., open_], plane.basis, problem.tolerance
+        rest = problem.which
+        alpha[:, :, rest], dual[:, :, rest] = interior.solve(
+            A[..., rest], b[..., rest], bond[..., rest], plane.basis, problem.tolerance
         )
     gap = (alpha * dual).max(axis=(0, 1))
     return Optimum(alpha.transpose(2, 1, 0), dual.transpose(2, 1, 0), gap)
@@ -81,48 +81,56 @@ class _Guess:
         self, A: np.ndarray, b: np.ndarray, bond: np.ndarray, basis: np.ndarray, beta: np.ndarray
     ) -> None:
         self.A, self.b, self.bond, self.basis = A, b, bond, basis
+        self.which = np.arange(b.shape[2])
+        self.solved = np.zeros(b.shape[2], bool)
         self.tolerance = TOLERANCE * (1.0 + np.abs(b).max(axis=(0, 1)))
         stiffness = np.einsum("iits->ts", A) + bond[1:] + bond[:-1]
         self.hold = HOLD * stiffness
         self.slack = np.minimum(0.1 * self.tolerance / stiffness, 1e-12)
-        self.alpha = _weights(basis, beta)
-        self.dual = np.zeros(self.alpha.shape)
-        self.held = _lowest(self.alpha, self.slack)
-        self.gradient = self._gradient(beta)
+        alpha = _product(basis, beta) + 1.0 / len(basis)
+        self.dual = np.zeros(alpha.shape)
+        self.held = _lowest(alpha, self.slack)
+        self._move_to(alpha)
 
-    def improve(self) -> np.ndarray:
-        """The best point with the held weights at zero, and a new guess; says which are solved."""
-        regimes = len(self.basis)
-        force = np.where(self.held, self.dual - self.hold * self.alpha, 0.0)
-        stiff = (self.held * self.hold).reshape(regimes, -1)
-        outer = (self.basis[:, :, None] * self.basis[:, None, :]).reshape(regimes, -1)
-        stiffened = self.A + (outer.T @ stiff).reshape(self.A.shape)
-        right = _product(self.basis.T, force) - self.gradient
-        step = solution(stiffened, right, self.bond)
-        alpha = self.alpha + _product(self.basis, step)
-        dual = np.where(self.held, self.dual - self.hold * alpha, 0.0)
-        alpha[self.held] = 0.0
-        held = np.where(self.held, dual > -0.1 * self.tolerance, _lowest(alpha, self.slack))
+    def improve(self) -> None:
+        """The best point with the held weights at zero, and from it a new guess."""
+        pull = self.held * self.hold
+        right = _product(self.basis.T, self.dual) - self.gradient
+        outer = (self.basis[:, :, None] * self.basis[:, None, :]).reshape(len(pull), -1).T
+        step = _product(self.basis, solution(self.A, right, self.bond, Held(outer, pull)))
+        alpha = self.alpha
+        alpha += step
+        np.copyto(alpha, 0.0, where=self.held)
+        step *= pull
+        dual = self.dual
+        dual -= step
+        held = dual > -0.1 * self.tolerance
+        held &= self.held
+        held |= _lowest(alpha, self.slack)
         settled = (held == self.held).all(axis=(0, 1))
         np.maximum(alpha, 0.0, out=alpha, where=settled)
-        alpha /= alpha.sum(axis=0)
-        self.alpha = alpha
-        self.dual = np.where(held, np.maximum(dual, 0.0), 0.0)
+        np.maximum(dual, 0.0, out=dual)
         self.held = held
-        self.gradient = self._gradient(_coordinates(self.basis, self.alpha))
-        left = np.abs(self.gradient - _product(self.basis.T, self.dual)).max(axis=(0, 1))
-        return settled & (left <= self.tolerance)
+        self._move_to(alpha)
+        left = np.abs(self.gradient - _product(self.basis.T, dual)).max(axis=(0, 1))
+        self.solved = settled & (left <= self.tolerance)
 
-    def of(self, series: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Weights and multipliers of a mask of series."""
-        return self.alpha[:, :, series], self.dual[:, :, series]
-
-    def without(self, series: np.ndarray) -> _Guess:
-        """The other series only."""
+    def hand_over(self, alpha: np.ndarray, dual: np.ndarray) -> None:
+        """Write the solved series to where they belong, and keep the others."""
+        done = self.which[self.solved]
+        alpha[:, :, done] = np.compress(self.solved, self.alpha, axis=-1)
+        dual[:, :, done] = np.compress(self.solved, self.dual, axis=-1)
+        rest = ~self.solved
         for name, value in vars(self).items():
             if name != "basis":
-                setattr(self, name, np.compress(~series, value, axis=-1))
-        return self
+                setattr(self, name, np.compress(rest, value, axis=-1))
+
+    def _move_to(self, alpha: np.ndarray) -> None:
+        """Take a point, with the held weights at zero and the sum at one."""
+        np.copyto(alpha, 0.0, where=self.held)
+        alpha /= alpha.sum(axis=0)
+        self.alpha = alpha
+        self.gradient = self._gradient(_product(self.basis.T, alpha))
 
     def _gradient(self, beta: np.ndarray) -> np.ndarray:
         out = small.apply(self.A, beta)
@@ -144,11 +152,3 @@ def _lowest(alpha: np.ndarray, slack: np.ndarray) -> np.ndarray:
 
 def _product(matrix: np.ndarray, x: np.ndarray) -> np.ndarray:
     return (matrix @ x.reshape(len(x), -1)).reshape(-1, *x.shape[1:])
-
-
-def _weights(basis: np.ndarray, beta: np.ndarray) -> np.ndarray:
-    return _product(basis, beta) + 1.0 / len(basis)
-
-
-def _coordinates(basis: np.ndarray, alpha: np.ndarray) -> np.ndarray:
-    return _product(basis.T, alpha)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -92,6 +93,10 @@ class Evidence:
 
     def on_plane(self) -> Plane:
         """The same in coordinates of the plane: alpha = 1/K + N beta."""
+        return self._plane
+
+    @cached_property
+    def _plane(self) -> Plane:
         series, steps, regimes = self.h.shape
         basis = plane_basis(regimes)
         m = regimes - 1

@@ -16,15 +16,12 @@ def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """(m, k, ...) times (k, n, ...)."""
     if a[0, 0].size <= FEW and a.ndim == 3:
         return (a.transpose(2, 0, 1) @ b.transpose(2, 0, 1)).transpose(1, 2, 0)
-    out = a[:, :1] * b[:1]
-    for j in range(1, a.shape[1]):
-        out += a[:, j : j + 1] * b[j : j + 1]
-    return out
+    return np.einsum("ik...,kj...->ij...", a, b)
 
 
 def apply(a: np.ndarray, x: np.ndarray) -> np.ndarray:
     """(m, k, ...) times (k, ...)."""
-    return (a * x).sum(axis=1)
+    return np.einsum("ij...,j...->i...", a, x)
 
 
 def diagonal(a: np.ndarray) -> np.ndarray:

@@ -16,11 +16,12 @@ from scipy.interpolate import CubicSpline
 from . import small
 from .chain import backwards, bonds, eliminate, messages
 from .evidence import Plane
-from .statespace import DRIFTS, START_SCALE, drift_prior
+from .statespace import START_SCALE, drift_prior
 
-#: log10 of the drifts between which the likelihood is interpolated, and how.
-FINE = np.linspace(np.log10(DRIFTS[0]), np.log10(DRIFTS[-1]), 91)
-_INTERPOLATION = CubicSpline(np.log10(DRIFTS), np.eye(len(DRIFTS)))(FINE)
+#: log10 of the drifts whose likelihood is taken, and the finer ones to which it is interpolated.
+COARSE = np.array([-5.0, -3.5, -2.75, -2.0, -1.25, -0.5])
+FINE = np.linspace(COARSE[0], COARSE[-1], 46)
+_INTERPOLATION = CubicSpline(COARSE, np.eye(len(COARSE)))(FINE)
 #: Stands for a variance of zero where it divides: the belief lies on one value.
 TINY = 1e-12
 #: Matrices that are inverted at once; more would leave the processor's cache.
@@ -72,7 +73,7 @@ def given_drift(
 
 def log_likelihoods(A: np.ndarray, b: np.ndarray, elapsed: np.ndarray) -> np.ndarray:
     """Of each drift (Q, S), but for what is the same for all of them."""
-    drift = np.repeat(DRIFTS[:, None], len(elapsed), axis=1)
+    drift = np.repeat(10 ** COARSE[:, None], len(elapsed), axis=1)
     bond = bonds(drift, elapsed, START_SCALE**-2)
     log_det, square = eliminate(A[:, :, :, None], b[:, :, None], bond)
     return 0.5 * (square - log_det + len(b) * np.log(bond[1:-1]).sum(axis=0))
