@@ -24,7 +24,7 @@ from .windows import crop_rows
 
 METHODS = ("state-space", "algorithm1")
 #: Rows of padded series that are worked on at once; more would leave the processor's cache.
-GROUP_ROWS = 200_000
+GROUP_ROWS = 50_000
 #: A step whose residual is rarer than this in pure regimes is not explained by any of them.
 UNEXPLAINED = 1e-3
 
@@ -84,18 +84,19 @@ def recover(
     usual = panel.usual_step if step is None else step
     panel = _in_training_steps(panel, step)
     with keeping_freed_memory():
-        return _recover(model, reference, regimes, panel, request, active, usual)
+        if request.pool:
+            stack = _stack(model, reference, panel, usual).pooled()
+            return _answer(stack, reference, regimes, active, request)
+        found: dict[int, Trajectory] = {}
+        for chosen in _groups(panel.lengths):  # one after the other: memory stays bounded
+            stack = _stack(model, reference, panel[chosen], usual)
+            paths = _answer(stack, reference, regimes, active, request)
+            found |= zip(chosen.tolist(), paths, strict=True)
+    return [found[i] for i in range(len(panel))]
 
 
-def _recover(
-    model: SequentialVAE,
-    reference: Reference,
-    regimes: tuple[str, ...],
-    panel: Panel,
-    request: Request,
-    active: list[int],
-    usual: float,
-) -> list[Trajectory]:
+def _stack(model: SequentialVAE, reference: Reference, panel: Panel, usual: float) -> Stack:
+    """Evidence of every series of a panel."""
     encoded = latents.encode(model, panel)
     rows = Rows(
         encoded.mean,
@@ -103,14 +104,7 @@ def _recover(
         np.maximum(panel.steps() / usual, 0.01),
         reference.precision,
     )
-    if request.pool:
-        stack = Stack.of(panel, rows, np.arange(len(panel))).pooled()
-        return _answer(stack, reference, regimes, active, request)
-    found: dict[int, Trajectory] = {}
-    for chosen in _groups(panel.lengths):
-        paths = _answer(Stack.of(panel, rows, chosen), reference, regimes, active, request)
-        found |= zip(chosen.tolist(), paths, strict=True)
-    return [found[i] for i in range(len(panel))]
+    return Stack.of(panel, rows, np.arange(len(panel)))
 
 
 class Rows(NamedTuple):
@@ -139,7 +133,11 @@ class Stack:
         """Gather the rows of the chosen series."""
         length = panel.lengths[chosen]
         rows, real = crop_rows(panel.offsets[chosen], length, int(length.max()))
-        z, m = known.latents[rows.T].swapaxes(0, 1), known.expected[rows.T].swapaxes(0, 1)
+        if len(chosen) == 1:  # a long series is not copied
+            z, m = known.latents[rows[0, 0] :][None], known.expected[rows[0, 0] :][None]
+            z, m = z[:, : rows.shape[1]], m[:, : rows.shape[1]]
+        else:
+            z, m = known.latents[rows.T].swapaxes(0, 1), known.expected[rows.T].swapaxes(0, 1)
         if not real.all():
             z[~real] = m[~real] = np.nan
         return cls(

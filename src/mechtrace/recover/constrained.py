@@ -98,19 +98,17 @@ class _Guess:
         right = _product(self.basis.T, self.dual) - self.gradient
         outer = (self.basis[:, :, None] * self.basis[:, None, :]).reshape(len(pull), -1).T
         step = _product(self.basis, solution(self.A, right, self.bond, Held(outer, pull)))
-        alpha = self.alpha
+        alpha, dual = self.alpha, self.dual
         alpha += step
-        np.copyto(alpha, 0.0, where=self.held)
         step *= pull
-        dual = self.dual
         dual -= step
-        held = dual > -0.1 * self.tolerance
-        held &= self.held
-        held |= _lowest(alpha, self.slack)
-        settled = (held == self.held).all(axis=(0, 1))
-        np.maximum(alpha, 0.0, out=alpha, where=settled)
+        wrong = dual < -0.1 * self.tolerance
+        below = _lowest(alpha, self.slack)
+        below &= ~self.held
+        settled = ~(wrong | below).any(axis=(0, 1))
         np.maximum(dual, 0.0, out=dual)
-        self.held = held
+        self.held ^= wrong
+        self.held |= below
         self._move_to(alpha)
         left = np.abs(self.gradient - _product(self.basis.T, dual)).max(axis=(0, 1))
         self.solved = settled & (left <= self.tolerance)
@@ -118,7 +116,8 @@ class _Guess:
     def hand_over(self, alpha: np.ndarray, dual: np.ndarray) -> None:
         """Write the solved series to where they belong, and keep the others."""
         done = self.which[self.solved]
-        alpha[:, :, done] = np.compress(self.solved, self.alpha, axis=-1)
+        inside = np.maximum(np.compress(self.solved, self.alpha, axis=-1), 0.0)
+        alpha[:, :, done] = inside / inside.sum(axis=0)
         dual[:, :, done] = np.compress(self.solved, self.dual, axis=-1)
         rest = ~self.solved
         for name, value in vars(self).items():

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 
 from . import small
-from .chain import backwards, bonds, eliminate, messages
+from .chain import MANY, backwards, bonds, eliminate, messages
 from .evidence import Plane
 from .statespace import START_SCALE, drift_prior
 
@@ -44,13 +44,16 @@ def smooth(plane: Plane, elapsed: np.ndarray) -> Smoothed:
     first = np.zeros((len(plane.basis), *b.shape[1:]))
     second = np.zeros_like(first)
     outer = (plane.basis[:, :, None] * plane.basis[:, None, :]).reshape(len(plane.basis), -1)
-    for node, share in zip(nodes, shares, strict=True):
-        bond = bonds(10**node, elapsed, START_SCALE**-2)
-        for block, mean, covariance in given_drift(A, b, bond):
+    # many series: both drifts side by side; few: one after the other, in less memory
+    together = [slice(0, 2)] if len(elapsed) >= MANY else [slice(0, 1), slice(1, 2)]
+    for some in together:
+        bond = bonds(10 ** nodes[some], elapsed, START_SCALE**-2)
+        for block, mean, covariance in given_drift(A[:, :, :, None], b[:, :, None], bond):
+            shape = (len(first), *mean.shape[1:])
             alpha = plane.basis @ mean.reshape(len(mean), -1) + 1.0 / len(plane.basis)
             square = outer @ covariance.reshape(len(mean) ** 2, -1) + alpha * alpha
-            first[:, block] += share * alpha.reshape(first[:, block].shape)
-            second[:, block] += share * square.reshape(first[:, block].shape)
+            first[:, block] += (shares[some] * alpha.reshape(shape)).sum(axis=2)
+            second[:, block] += (shares[some] * square.reshape(shape)).sum(axis=2)
     second -= first**2
     return Smoothed(first.transpose(2, 1, 0), second.transpose(2, 1, 0), 10**centre)
 
@@ -58,9 +61,9 @@ def smooth(plane: Plane, elapsed: np.ndarray) -> Smoothed:
 def given_drift(
     A: np.ndarray, b: np.ndarray, bond: np.ndarray
 ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-    """Means (m, T, S) and covariances (m, m, T, S) of beta, a block of steps at a time."""
+    """Means (m, T, ...) and covariances (m, m, T, ...) of beta, a block of steps at a time."""
     past, future = messages(A, b, bond), backwards(A, b, bond)
-    size = max(1, BLOCK // b.shape[2])
+    size = max(1, BLOCK // bond[0].size)
     for start in range(0, b.shape[1], size):
         block = slice(start, start + size)
         precision = A[:, :, block] + past.precision[:, :, block]
