@@ -14,6 +14,7 @@ step 0 to zero and the last is that of the last step.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -85,12 +86,7 @@ def solution(
 ) -> np.ndarray:
     """beta (m, T, S) of H beta = b."""
     if bond[0].size < MANY:
-        blocks = _blocks(A, bond)
-        if held is not None:
-            blocks += held.over(slice(None))
-        factor = _factorise(blocks, bond[1:-1])
-        found = lapack.dpbtrs(factor, b.transpose(2, 1, 0).reshape(-1), lower=1)[0]
-        return found.reshape(b.shape[::-1]).transpose(2, 1, 0)
+        return _banded_solution(A, b, bond, held)
     m, steps = b.shape[:2]
     R, r = into = Messages(np.empty(A.shape), np.empty(b.shape))
     sweep = _Sweep(m, bond)
@@ -108,6 +104,24 @@ def solution(
     return out
 
 
+def _banded_solution(
+    A: np.ndarray, b: np.ndarray, bond: np.ndarray, held: Held | None
+) -> np.ndarray:
+    """Piece by piece: forward for the factors and what each piece tells the next, then back."""
+    sweep = _Sweep(len(b), bond)
+    done = []
+    for steps in sweep.pieces():
+        stiff = A[:, :, steps] if held is None else A[:, :, steps] + held.over(steps)
+        done.append((steps, *sweep.piece(stiff, b[:, steps], steps, None)))
+    out, after = np.empty(b.shape), np.zeros(b[:, 0].shape)
+    for steps, factor, right in reversed(done):
+        right[:, -1] += bond[steps.stop] * after
+        found = lapack.dpbtrs(factor, _by_chain(right).reshape(-1), lower=1)[0]
+        out[:, steps] = found.reshape(right.shape[::-1]).transpose(2, 1, 0)
+        after = out[:, steps.start]
+    return out
+
+
 class _Sweep:
     """Where the elimination stands: the message to the next step, and the sums so far."""
 
@@ -121,14 +135,18 @@ class _Sweep:
 
     def run(self, A: np.ndarray, b: np.ndarray, into: Messages | None) -> None:
         """Over all steps; messages are kept, or else the sums are."""
-        steps, chains = b.shape[1], self.bond[0].size
-        if chains >= MANY:
-            for t in range(steps):
+        if self.bond[0].size >= MANY:
+            for t in range(b.shape[1]):
                 self.step(A[:, :, t], b[:, t], t, into)
-            return
-        piece = max(1, PIECE // chains)
-        for first in range(0, steps, piece):
-            self.piece(A, b, slice(first, min(first + piece, steps)), into)
+        else:
+            for steps in self.pieces():
+                self.piece(A[:, :, steps], b[:, steps], steps, into)
+
+    def pieces(self) -> Iterator[slice]:
+        """As many steps at a time as `piece` should take."""
+        steps, size = len(self.bond) - 1, max(1, PIECE // self.bond[0].size)
+        for first in range(0, steps, size):
+            yield slice(first, min(first + size, steps))
 
     def step(self, A: np.ndarray, b: np.ndarray, t: int, into: Messages | None) -> None:
         """Eliminate one step of many chains."""
@@ -148,9 +166,14 @@ class _Sweep:
         np.multiply(inverse, -weight * weight, out=self.R)
         small.diagonal(self.R)[...] += weight
 
-    def piece(self, A: np.ndarray, b: np.ndarray, steps: slice, into: Messages | None) -> None:
-        """Eliminate many steps of few chains: LAPACK's Cholesky factor holds every pivot."""
-        m, A, b = len(b), A[:, :, steps], b[:, steps]
+    def piece(
+        self, A: np.ndarray, b: np.ndarray, steps: slice, into: Messages | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Eliminate some steps of few chains: LAPACK's Cholesky factor holds every pivot.
+
+        Returns the factor and the right side, with the message into the piece.
+        """
+        m = len(b)
         bond = self.bond[steps.start : steps.stop + 1].copy()
         bond[0] = 0.0  # the message stands for it
         blocks = _blocks(A, bond)
@@ -162,25 +185,31 @@ class _Sweep:
         white = lapack.dtbtrs(factor, _by_chain(right).reshape(-1, 1), uplo="L")[0]
         white = white.reshape(-1, many[0], m).transpose(2, 1, 0).reshape(right.shape)
         root = factor.T.reshape(-1, many[0], m, m + 1)
-        lower = blocks  # its room is free now
-        for j in range(m):
-            lower[:j, j] = 0.0
-            lower[j:, j] = root[:, :, j, : m - j].transpose(2, 1, 0).reshape(m - j, *many)
-        self.log_det += 2 * np.log(small.diagonal(lower)).sum(axis=(0, 1))
         self.square += (white * white).sum(axis=(0, 1))
-        last, weight = lower[:, :, -1], bond[-1]
+        self.log_det += 2 * np.log(root[..., 0]).sum(axis=(1, 2)).reshape(many[1:])
+        last, weight = _lower(root[:, -1:], (1, *many[1:]))[:, :, 0], bond[-1]
         inverse = small.inverse(small.product(last, last.swapaxes(0, 1)))[0]
-        informed = small.apply(last, white[:, -1])
         self.R = self.eye * weight - weight**2 * inverse
-        self.r = weight * small.apply(inverse, informed)
+        self.r = weight * small.apply(inverse, small.apply(last, white[:, -1]))
         if into is not None:
             R, r = into.precision[:, :, steps], into.vector[:, steps]
+            lower = _lower(root, many)
             for j in range(m):
-                R[j:, j] = (lower[j:, : j + 1] * lower[j, : j + 1]).sum(axis=1)
+                R[j:, j] = small.apply(lower[j:, : j + 1], lower[j, : j + 1])
                 R[j, j:] = R[j:, j]
             R -= A
             small.diagonal(R)[...] -= bond[1:]
             np.subtract(small.apply(lower, white), b, out=r)
+        return factor, right
+
+
+def _lower(root: np.ndarray, many: tuple[int, ...]) -> np.ndarray:
+    """Lower triangles (m, m, T, ...) of the pivots, out of LAPACK's band (chains, T, m, m + 1)."""
+    m = root.shape[2]
+    out = np.zeros((m, m, *many))
+    for j in range(m):
+        out[j:, j] = root[:, :, j, : m - j].transpose(2, 1, 0).reshape(m - j, *many)
+    return out
 
 
 def _eye(m: int, dimensions: int) -> np.ndarray:
