@@ -109,7 +109,7 @@ def way(request, monkeypatch):
     monkeypatch.setattr(chain, "MANY", 0 if request.param == "step by step" else 10**9)
     if request.param == "banded in pieces":
         monkeypatch.setattr(chain, "PIECE", 3)
-        monkeypatch.setattr(smoother, "BLOCK", 3)
+        monkeypatch.setattr(chain, "BLOCK", 3)
 
 
 def block(covariance: np.ndarray, t: int, m: int) -> np.ndarray:

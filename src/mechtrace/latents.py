@@ -43,10 +43,10 @@ def encode(model: SequentialVAE, panel: Panel) -> Latents:
         block = np.ascontiguousarray(np.take(panel.values, rows.ravel(), axis=0))
         x = torch.from_numpy(block).to(device, kind)
         m, log_scale = model.encode(x.reshape(*rows.shape, *panel.shape))
-        keep = valid & fresh
-        places = rows[keep]
-        mean[places] = m.cpu().numpy()[keep]
-        scale[places] = log_scale.exp().cpu().numpy()[keep]
+        keep = np.flatnonzero(valid & fresh)
+        places = rows.ravel()[keep]
+        mean[places] = m.cpu().numpy().reshape(-1, d)[keep]
+        scale[places] = log_scale.exp().cpu().numpy().reshape(-1, d)[keep]
     return Latents(mean, scale, panel.offsets, np.asarray(panel.names))
 
 

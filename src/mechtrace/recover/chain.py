@@ -26,6 +26,8 @@ from . import small
 MANY = 300
 #: Steps that LAPACK takes at once: the band stays in the processor's cache, memory is bounded.
 PIECE = 1 << 13
+#: Matrices that are inverted at once; more would leave the cache too.
+BLOCK = 1 << 12
 
 
 class Messages(NamedTuple):
@@ -66,6 +68,13 @@ def backwards(A: np.ndarray, b: np.ndarray, bond: np.ndarray) -> Messages:
     turned[0], turned[-1] = 0.0, 1.0  # nothing is known beyond the end; the start is not asked
     R, r = messages(A[:, :, ::-1], b[:, ::-1], turned)
     return Messages(R[:, :, ::-1], r[:, ::-1])
+
+
+def blocks_of(bond: np.ndarray, matrices: int | None = None) -> Iterator[slice]:
+    """All steps, in blocks of about so many matrices (`BLOCK`)."""
+    steps, size = len(bond) - 1, max(1, (matrices or BLOCK) // bond[0].size)
+    for first in range(0, steps, size):
+        yield slice(first, min(first + size, steps))
 
 
 class Held(NamedTuple):
@@ -110,7 +119,7 @@ def _banded_solution(
     """Piece by piece: forward for the factors and what each piece tells the next, then back."""
     sweep = _Sweep(len(b), bond)
     done = []
-    for steps in sweep.pieces():
+    for steps in blocks_of(bond, PIECE):
         stiff = A[:, :, steps] if held is None else A[:, :, steps] + held.over(steps)
         done.append((steps, *sweep.piece(stiff, b[:, steps], steps, None)))
     out, after = np.empty(b.shape), np.zeros(b[:, 0].shape)
@@ -139,14 +148,8 @@ class _Sweep:
             for t in range(b.shape[1]):
                 self.step(A[:, :, t], b[:, t], t, into)
         else:
-            for steps in self.pieces():
+            for steps in blocks_of(self.bond, PIECE):
                 self.piece(A[:, :, steps], b[:, steps], steps, into)
-
-    def pieces(self) -> Iterator[slice]:
-        """As many steps at a time as `piece` should take."""
-        steps, size = len(self.bond) - 1, max(1, PIECE // self.bond[0].size)
-        for first in range(0, steps, size):
-            yield slice(first, min(first + size, steps))
 
     def step(self, A: np.ndarray, b: np.ndarray, t: int, into: Messages | None) -> None:
         """Eliminate one step of many chains."""

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.interpolate import CubicSpline
 
-from . import small
-from .chain import MANY, backwards, bonds, eliminate, messages
+from . import chain, small
+from .chain import backwards, blocks_of, bonds, eliminate, messages
 from .evidence import Plane
 from .statespace import START_SCALE, drift_prior
 
@@ -24,8 +24,6 @@ FINE = np.linspace(COARSE[0], COARSE[-1], 46)
 _INTERPOLATION = CubicSpline(COARSE, np.eye(len(COARSE)))(FINE)
 #: Stands for a variance of zero where it divides: the belief lies on one value.
 TINY = 1e-12
-#: Matrices that are inverted at once; more would leave the processor's cache.
-BLOCK = 1 << 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +43,7 @@ def smooth(plane: Plane, elapsed: np.ndarray) -> Smoothed:
     second = np.zeros_like(first)
     outer = (plane.basis[:, :, None] * plane.basis[:, None, :]).reshape(len(plane.basis), -1)
     # many series: both drifts side by side; few: one after the other, in less memory
-    together = [slice(0, 2)] if len(elapsed) >= MANY else [slice(0, 1), slice(1, 2)]
+    together = [slice(0, 2)] if len(elapsed) >= chain.MANY else [slice(0, 1), slice(1, 2)]
     for some in together:
         bond = bonds(10 ** nodes[some], elapsed, START_SCALE**-2)
         for block, mean, covariance in given_drift(A[:, :, :, None], b[:, :, None], bond):
@@ -63,9 +61,7 @@ def given_drift(
 ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
     """Means (m, T, ...) and covariances (m, m, T, ...) of beta, a block of steps at a time."""
     past, future = messages(A, b, bond), backwards(A, b, bond)
-    size = max(1, BLOCK // bond[0].size)
-    for start in range(0, b.shape[1], size):
-        block = slice(start, start + size)
+    for block in blocks_of(bond):
         precision = A[:, :, block] + past.precision[:, :, block]
         precision += future.precision[:, :, block]
         vector = b[:, block] + past.vector[:, block]

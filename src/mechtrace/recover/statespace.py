@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from . import small
-from .chain import bonds, messages
+from .chain import blocks_of, bonds, messages
 from .evidence import Plane
 
 #: Prior deviation of beta at the first step: covers the simplex, favours no corner.
@@ -102,9 +102,11 @@ def surprise(plane: Plane, elapsed: np.ndarray, log_det: np.ndarray) -> np.ndarr
     A, b = plane.by_step()
     bond = bonds(np.full(len(elapsed), JUDGED_DRIFT), elapsed, START_SCALE**-2)
     precision, predicted = messages(A, b, bond)
-    precision += A
     informed = predicted + b
-    mean = small.apply(small.inverse(precision)[0], informed)
+    mean = np.empty(b.shape)
+    for block in blocks_of(bond):
+        known = small.inverse(precision[:, :, block] + A[:, :, block])[0]
+        mean[:, block] = small.apply(known, informed[:, block])
     # how much each step adds to b' H^-1 b of the steps up to it
     squares = (informed * mean).sum(axis=0)
     squares[1:] -= (predicted[:, 1:] * mean[:, :-1]).sum(axis=0)
