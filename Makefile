@@ -33,7 +33,7 @@ lint: $(READY) ## Check style and types
 bench: $(READY) ## Measure speed, scale and quality; the results go to results/
 	$(BIN)/mechtrace bench train --json results/bench-train-affine-cpu.json
 	$(BIN)/mechtrace bench train --experts nonparametric --expert-layers 4 --json results/bench-train-nonparametric-cpu.json
-	$(BIN)/mechtrace bench recover --json results/bench-recover-cpu.json
+	$(BIN)/mechtrace bench recover --lengths 100,10000,1000000 --counts 10,1000,20000 --json results/bench-recover-cpu.json
 	$(BIN)/mechtrace bench recover --series 1 --length 20000 --json results/bench-recover-single-cpu.json
 	$(BIN)/mechtrace bench scale --json results/bench-scale-cpu.json
 	$(BIN)/mechtrace bench latents --json results/latents-paper-400.json

@@ -129,6 +129,23 @@ def test_bench_train_writes_its_configuration(run, tmp_path):
     assert "transitions/s" in out
 
 
+def test_bench_recover_shows_where_the_time_goes_and_how_it_grows(run, tmp_path):
+    result = tmp_path / "recover.json"
+    code, out, _ = run(
+        "bench", "recover", "--series", "6", "--length", "20", "--regimes", "2", "--repeats", "1",
+        "--lengths", "40", "--json", result,
+    )  # fmt: skip
+    assert code == 0
+    assert "1 series of 40" in out
+    found = json.loads(result.read_text())
+    seconds = 120 / found["steps_per_second"]
+    parts = found["microseconds_per_step"]
+    assert set(parts) == {"encode", "predict", "evidence", "engine", "rest"}
+    assert sum(parts.values()) * 120 / 1e6 == pytest.approx(seconds)
+    assert found["scaling"][0]["length"] == 40
+    assert found["scaling"][0]["peak_memory_mb"] > 0
+
+
 def test_bench_scale_and_latents(run, tmp_path):
     code, out, _ = run("bench", "scale", "--series", "4,8", "--steps", "5")
     assert code == 0

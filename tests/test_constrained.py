@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import LinearConstraint, minimize
 
+from mechtrace.recover import chain, constrained
 from mechtrace.recover.constrained import Optimum, solve
 from mechtrace.recover.evidence import Evidence, Plane
-from mechtrace.recover.statespace import START_SCALE, run_filter, smooth
+from mechtrace.recover.statespace import START_SCALE
 
 
 def problem(
@@ -32,6 +33,12 @@ def problem(
     values[rng.random((series, steps)) < holes] = np.nan
     plane = Evidence.of_block(means, values, np.eye(d) / noise**2).on_plane()
     return plane, rng.uniform(0.05, 5.0, (series, steps))
+
+
+def smoothed(plane: Plane, drift: float, elapsed: np.ndarray) -> np.ndarray:
+    """The optimum without the simplex, (S, T, m)."""
+    bond = chain.bonds(np.full(len(elapsed), drift), elapsed, START_SCALE**-2)
+    return chain.solution(*plane.by_step(), bond).transpose(2, 1, 0)
 
 
 def hessian(plane: Plane, drift: float, elapsed: np.ndarray, s: int) -> np.ndarray:
@@ -63,7 +70,19 @@ def check_optimal(plane: Plane, drift: np.ndarray, elapsed: np.ndarray, found: O
         assert found.gap[s] == pytest.approx((alpha * dual).max(), abs=1e-12 * size)
 
 
-@settings(max_examples=80, deadline=None)
+@pytest.fixture(params=["step by step", "banded", "interior point"])
+def way(request, monkeypatch):
+    """Many chains, few chains, and what is left to the interior-point method."""
+    monkeypatch.setattr(chain, "MANY", 0 if request.param == "step by step" else 10**9)
+    if request.param == "interior point":
+        monkeypatch.setattr(constrained, "MAX_ROUNDS", 0)
+
+
+@settings(
+    max_examples=80,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(
     seed=st.integers(0, 2**31),
     steps=st.integers(1, 30),
@@ -74,7 +93,7 @@ def check_optimal(plane: Plane, drift: np.ndarray, elapsed: np.ndarray, found: O
     off=st.sampled_from([0.0, 1.0]),
 )
 def test_the_answer_meets_the_optimality_conditions(
-    seed, steps, regimes, log_drift, log_noise, holes, off
+    way, seed, steps, regimes, log_drift, log_noise, holes, off
 ):
     plane, elapsed = problem(
         seed,
@@ -139,8 +158,7 @@ def test_an_interior_optimum_is_the_smoothed_mean():
     values = means.mean(axis=2) + 0.02 * rng.standard_normal((2, 12, 4))
     plane = Evidence.of_block(means, values, np.eye(4) / 0.02**2).on_plane()
     elapsed = rng.uniform(0.5, 2.0, (2, 12))
-    free = smooth(run_filter(plane, 0.01, elapsed)).mean.transpose(2, 0, 1)
-    unconstrained = plane.weights(free)
+    unconstrained = plane.weights(smoothed(plane, 0.01, elapsed))
     assert unconstrained.min() > 0.05
     found = solve(plane, 0.01, elapsed)
     np.testing.assert_allclose(found.alpha, unconstrained, atol=1e-6)
@@ -157,8 +175,7 @@ def test_the_constrained_answer_is_better_than_the_projected_one():
         x = ((alpha - 0.25) @ plane.basis).ravel()
         return float(0.5 * x @ H @ x - g @ x)
 
-    free = smooth(run_filter(plane, 0.02, elapsed)).mean.transpose(2, 0, 1)
-    projected = project(plane.weights(free))[0]
+    projected = project(plane.weights(smoothed(plane, 0.02, elapsed)))[0]
     found = solve(plane, 0.02, elapsed).alpha[0]
     assert cost(found) < cost(projected) - 1e-3
     rng = np.random.default_rng(0)
@@ -185,7 +202,7 @@ def test_one_step_with_certain_evidence_is_that_corner():
 
 
 @pytest.mark.parametrize("strength", [1e-6, 1.0, 1e6, 1e10])
-def test_extremes_of_evidence_next_to_each_other_are_solved(strength):
+def test_extremes_of_evidence_next_to_each_other_are_solved(way, strength):
     rng = np.random.default_rng(1)
     means = np.broadcast_to(np.eye(4), (2, 40, 4, 4)).copy()
     values = rng.dirichlet(np.full(4, 0.2), size=(2, 40)) + 0.1 * rng.standard_normal((2, 40, 4))
@@ -195,6 +212,16 @@ def test_extremes_of_evidence_next_to_each_other_are_solved(strength):
     drift = np.array([1e-5, 0.3])
     elapsed = np.ones((2, 40))
     check_optimal(plane, drift, elapsed, solve(plane, drift, elapsed))
+
+
+@pytest.mark.parametrize("far", [0.0, 0.1, 10.0])
+def test_the_guess_does_not_matter(far):
+    plane, elapsed = problem(6, series=5, steps=20, regimes=4, off=0.8)
+    guess = np.full((5, 20, 4), 0.25)
+    guess += far * np.random.default_rng(0).standard_normal((5, 20, 3)) @ plane.basis.T
+    found = solve(plane, 0.03, elapsed, guess=guess)
+    check_optimal(plane, np.full(5, 0.03), elapsed, found)
+    np.testing.assert_allclose(found.alpha, solve(plane, 0.03, elapsed).alpha, atol=1e-7)
 
 
 def test_series_are_solved_as_if_alone():

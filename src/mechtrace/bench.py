@@ -16,7 +16,7 @@ import torch
 
 from . import worlds
 from .config import RunConfig
-from .estimator import Trace
+from .estimator import Trace, load
 from .fit import resolve_device
 from .memory import keeping_freed_memory
 from .metrics import linear_r2, mean_correlation
@@ -182,33 +182,112 @@ def bench_recover(
     method: str = "state-space",
     causal: bool = False,
     cpu_threads: int = 1,
+    repeats: int = 3,
+    shapes: list[tuple[int, int]] | None = None,
     say: Say = print,
 ) -> dict[str, Any]:
-    """Steps per second from observations to weights with intervals."""
+    """Steps per second from observations to weights with intervals, best of some repeats.
+
+    `shapes` are further (series, length) to measure, each in a fresh process with its peak
+    memory: cost should be linear in both.
+    """
     world = worlds.make("paper", regimes=regimes)
     trace = Trace(steps=400).fit(world.simulate(100).panel, progress=False)
     panel = world.transition("simple", series=series, length=length).panel
-    window = 0 if causal else 5
+    how = {"method": method, "causal": causal, "window": 0 if causal else 5}
     with threads(cpu_threads):
-        trace.recover(
-            panel[np.arange(min(series, 8))], method=method, causal=causal, window=window
-        )
-        began = time.perf_counter()
-        trace.recover(panel, method=method, causal=causal, window=window)
-        elapsed = time.perf_counter() - began
+        times = [_timed(trace, panel, how) for _ in range(repeats)]
         where = machine(torch.device("cpu"))
+    seconds, split = min(times, key=lambda pair: pair[0])
     result = {
-        "steps_per_second": panel.rows / elapsed,
+        "steps_per_second": panel.rows / seconds,
+        "microseconds_per_step": {k: 1e6 * v / panel.rows for k, v in split.items()},
         "series": series,
         "length": length,
         "regimes": regimes,
         "method": method,
         "causal": causal,
+        "threads": cpu_threads,
+        "repeats": repeats,
         "machine": where,
         "versions": versions(),
     }
     say(f"{method}: {result['steps_per_second']:,.0f} steps/s ({series:,} series of {length})")
+    if shapes:
+        with tempfile.TemporaryDirectory() as folder:
+            path = str(Path(folder) / "model.mechtrace")
+            trace.save(path)
+            result["scaling"] = rows = []
+            for shape in shapes:
+                rows.append(_in_fresh_process(_recover_shape, path, shape, how, cpu_threads))
+                say(
+                    f"{shape[0]:,} series of {shape[1]:,}:"
+                    f" {rows[-1]['steps_per_second']:,.0f} steps/s,"
+                    f" peak memory {rows[-1]['peak_memory_mb']:,.0f} MB"
+                )
     return result
+
+
+def _timed(trace: Trace, panel: Panel, how: dict[str, Any]) -> tuple[float, dict[str, float]]:
+    """Seconds of one recovery, and of its parts."""
+    from . import latents, stage2
+    from .recover.blocks import Block
+
+    split = dict.fromkeys(("encode", "predict", "evidence", "engine"), 0.0)
+    began = time.perf_counter()
+    with (
+        _clocked(latents, "encode", split),
+        _clocked(latents, "predict", split),
+        _clocked(Block, "evidence", split),
+        _clocked(stage2, "state_space", split, "engine"),
+    ):
+        trace.recover(panel, **how)
+    seconds = time.perf_counter() - began
+    return seconds, split | {"rest": seconds - sum(split.values())}
+
+
+@contextmanager
+def _clocked(
+    place: Any, name: str, seconds: dict[str, float], label: str | None = None
+) -> Iterator[None]:
+    """Add up the time that a function takes, inside the block."""
+    function = getattr(place, name)
+
+    def timed(*arguments: Any, **options: Any) -> Any:
+        began = time.perf_counter()
+        try:
+            return function(*arguments, **options)
+        finally:
+            seconds[label or name] += time.perf_counter() - began
+
+    before = vars(place)[name]
+    setattr(place, name, timed)
+    try:
+        yield
+    finally:
+        setattr(place, name, before)
+
+
+def _recover_shape(
+    path: str, shape: tuple[int, int], how: dict[str, Any], cpu_threads: int
+) -> dict[str, float]:
+    trace = load(path)
+    series, length = shape
+    # one simulated stretch, again and again: what is measured does not depend on the values
+    world = worlds.make("paper", regimes=len(trace.regimes_))
+    once = world.transition("simple", length=min(length, 1000)).panel.values
+    again = np.resize(once, (series * length, once.shape[1])).reshape(series, length, -1)
+    panel = Panel.from_arrays(list(again))
+    with threads(cpu_threads):
+        _timed(trace, world.transition("simple", length=1000).panel, how)  # imports, caches
+        seconds, _ = _timed(trace, panel, how)
+    return {
+        "series": series,
+        "length": length,
+        "steps_per_second": panel.rows / seconds,
+        "seconds": seconds,
+        "peak_memory_mb": _peak_memory("cpu") / 1e6,
+    }
 
 
 def simulate_to_file(path: Path, series: int, world: str = "paper") -> None:

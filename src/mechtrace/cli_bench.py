@@ -55,18 +55,23 @@ def bench_recover(
     method: Annotated[str, typer.Option(help="state-space or algorithm1.")] = "state-space",
     causal: Annotated[bool, typer.Option("--causal", help="Use only the past.")] = False,
     threads: Annotated[int, typer.Option(help="CPU threads.")] = 1,
+    repeats: Annotated[int, typer.Option(help="The best of so many.", min=1)] = 3,
+    lengths: Annotated[str, typer.Option(help="Also one series of each length.")] = "",
+    counts: Annotated[str, typer.Option(help="Also so many series of --length.")] = "",
     json_file: Json = None,
     quiet: Quiet = False,
 ) -> None:
-    """Steps per second from observations to weights with intervals.
+    """Steps per second from observations to weights with intervals, and where the time goes.
 
-    Example: mechtrace bench recover --series 1 --length 100000
+    Example: mechtrace bench recover --lengths 100,10000,1000000 --counts 10,1000,20000
     """
     from . import bench
 
+    shapes = [(1, steps) for steps in numbers(lengths)] if lengths else []
+    shapes += [(count, length) for count in numbers(counts)] if counts else []
     result = bench.bench_recover(
         series=series, length=length, regimes=regimes, method=method, causal=causal,
-        cpu_threads=threads, say=sayer(quiet),
+        cpu_threads=threads, repeats=repeats, shapes=shapes, say=sayer(quiet),
     )  # fmt: skip
     write_json(json_file, result)
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from .experts import stack_history
 from .model import SequentialVAE
 from .series import Panel
 from .windows import crop_rows, find_runs
@@ -91,13 +90,11 @@ def predict(
     lags, d = model.config.lags, model.config.latents
     out = np.full((len(mean), model.regimes, d), np.nan)
     ready = np.flatnonzero(position >= lags + horizon - 1)
-    kind = model.centre.dtype
+    known = torch.from_numpy(mean).to(model.centre.device, model.centre.dtype)
     for first in range(0, len(ready), PREDICTED_ROWS):
         rows = ready[first : first + PREDICTED_ROWS]
-        first_lag = horizon + lags - 1
-        past = np.stack([mean[rows - lag] for lag in range(first_lag, horizon - 1, -1)], axis=1)
-        now = np.zeros((len(rows), 1, d))
-        steps = torch.from_numpy(np.concatenate([past, now], axis=1)).to(model.centre.device, kind)
-        expected = model.experts.ahead(stack_history(steps, lags)[:, 0], horizon)
-        out[rows] = expected.cpu().double().numpy().transpose(1, 0, 2)
+        before = torch.from_numpy(rows).to(known.device)
+        lagged = [known[before - lag] for lag in range(horizon, horizon + lags)]
+        expected = model.experts.ahead(torch.cat(lagged, dim=-1), horizon)
+        out[rows] = expected.cpu().numpy().transpose(1, 0, 2)
     return out

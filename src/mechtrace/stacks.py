@@ -1,4 +1,4 @@
-"""Series side by side: what is known of every row of a panel, gathered for stage 2."""
+"""Series side by side: what the blocks of evidence say of a panel, gathered for stage 2."""
 
 from __future__ import annotations
 
@@ -7,89 +7,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from . import latents
 from .errors import DataError
-from .latents import encode
 from .model import SequentialVAE
-from .recover.blocks import Block
 from .recover.evidence import Evidence
 from .recover.reference import Reference
-from .request import Request
-from .seen import Encoded, Seen
+from .seen import Encoded
 from .series import Panel
 from .windows import crop_rows, positions
 
 #: Rows of padded series that are worked on at once; more would leave the processor's cache.
-GROUP_ROWS = 20_000
-
-
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """What is known of every row of a panel."""
-
-    panel: Panel
-    latents: np.ndarray  # (rows, d)
-    elapsed: np.ndarray  # (rows,): usual steps since the row before
-    blocks: dict[str, tuple[Block, Seen, np.ndarray | None]]  # with what widens their noise
-    used: tuple[str, ...]  # the blocks that alpha is recovered from
-    judged: str  # the block that is judged
-
-    @classmethod
-    def of(
-        cls,
-        model: SequentialVAE,
-        reference: Reference,
-        panel: Panel,
-        request: Request,
-        usual: float,
-    ) -> Rows:
-        """Encode the panel and let the blocks look at it."""
-        used = tuple(b.name for b in reference.combination(request.blocks)[0])
-        found = encode(model, panel)
-        encoded = Encoded(model, found.mean, positions(panel))
-        excess = reference.excess(found.scale)
-        names = dict.fromkeys([*used, reference.judged.name])
-        return cls(
-            panel,
-            found.mean,
-            np.maximum(panel.steps() / usual, 0.01),
-            {
-                name: (
-                    reference.blocks[name],
-                    encoded.see(name, reference.support, reference.means),
-                    reference.blocks[name].widening(excess),
-                )
-                for name in names
-            },
-            used,
-            reference.judged.name,
-        )
-
-    def stack(self, chosen: np.ndarray) -> Stack:
-        """Gather the rows of the chosen series."""
-        panel = self.panel
-        length = panel.lengths[chosen]
-        rows, real = crop_rows(panel.offsets[chosen], length, int(length.max()))
-
-        def padded(flat: np.ndarray) -> np.ndarray:
-            return np.where(real.reshape(*real.shape, *[1] * (flat.ndim - 1)), flat[rows], np.nan)
-
-        evidence = {
-            name: block.evidence(
-                padded(seen.values),
-                None if seen.expected is None else padded(seen.expected),
-                None if widen is None else np.where(real, widen[rows], 1.0),
-            )
-            for name, (block, seen, widen) in self.blocks.items()
-        }
-        return Stack(
-            names=[str(panel.names[i]) for i in chosen],
-            times=[panel.time_of(int(i)) for i in chosen],
-            elapsed=np.where(real, self.elapsed[rows], 1.0),
-            latents=padded(self.latents),
-            evidence=evidence,
-            used=self.used,
-            judged=self.judged,
-        )
+GROUP_ROWS = 50_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +32,48 @@ class Stack:
     used: tuple[str, ...]
     judged: str
     trials: int = 1
+
+    @classmethod
+    def of(
+        cls,
+        model: SequentialVAE,
+        reference: Reference,
+        panel: Panel,
+        used: tuple[str, ...],
+        usual: float,
+    ) -> Stack:
+        """Encode a panel and let the blocks look at it; `usual` is the time between rows."""
+        found = latents.encode(model, panel)
+        encoded = Encoded(model, found.mean, positions(panel))
+        excess = reference.excess(found.scale)
+        rows, real = crop_rows(panel.offsets[:-1], panel.lengths, int(panel.lengths.max()))
+
+        def padded(flat: np.ndarray) -> np.ndarray:
+            # one long series is not copied; many lie step by step, as the engine works on them
+            out = flat[None] if len(rows) == 1 else flat[rows.T].swapaxes(0, 1)
+            if not real.all():
+                out[~real] = np.nan
+            return out
+
+        evidence = {}
+        for name in dict.fromkeys([*used, reference.judged.name]):
+            block = reference.blocks[name]
+            seen = encoded.see(name, reference.support, reference.means)
+            expected = None if seen.expected is None else padded(seen.expected)
+            widen = block.widening(excess)
+            if widen is not None:
+                widen = np.where(real, widen[rows], 1.0)
+            evidence[name] = block.evidence(padded(seen.values), expected, widen)
+        elapsed = np.maximum(panel.steps() / usual, 0.01)
+        return cls(
+            names=[str(name) for name in panel.names],
+            times=[panel.time_of(i) for i in range(len(panel))],
+            elapsed=np.where(real, elapsed[rows], 1.0),
+            latents=padded(found.mean),
+            evidence=evidence,
+            used=used,
+            judged=reference.judged.name,
+        )
 
     def whole(self) -> Evidence:
         """All blocks together."""
@@ -159,9 +129,9 @@ def groups(lengths: np.ndarray) -> Iterator[np.ndarray]:
         start = stop
 
 
-def mean_of_known(values: np.ndarray) -> np.ndarray:
-    """Mean over the first axis, which stays as one row; NaN counts for nothing."""
+def mean_of_known(values: np.ndarray, axis: int = 0) -> np.ndarray:
+    """Mean over an axis, which stays with length one; NaN counts for nothing."""
     known = np.isfinite(values)
-    total = np.where(known, values, 0.0).sum(axis=0, keepdims=True)
+    total = np.where(known, values, 0.0).sum(axis=axis, keepdims=True)
     with np.errstate(invalid="ignore"):
-        return total / known.sum(axis=0, keepdims=True)
+        return total / known.sum(axis=axis, keepdims=True)

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.stats import chi2, norm
 
 from .errors import DataError
+from .memory import keeping_freed_memory
 from .model import SequentialVAE
 from .recover import algorithm1
 from .recover.bias import SeriesOffset
@@ -22,7 +23,7 @@ from .recover.statespace import surprise
 from .recover.trajectory import Curve, Trajectory
 from .request import Request
 from .series import Panel
-from .stacks import Rows, Stack, groups, in_training_steps, mean_of_known
+from .stacks import Stack, groups, in_training_steps, mean_of_known
 
 #: A step whose residual is rarer than this in pure regimes is not explained by any of them.
 UNEXPLAINED = 1e-3
@@ -48,25 +49,29 @@ def recover(
         raise DataError("there is no series to pool", where=panel.source)
     usual = panel.usual_step if step is None else step
     panel = in_training_steps(panel, step)
-    rows = Rows.of(model, reference, panel, request, usual)
     _check_known(panel, request)
-    if request.active == "auto":
-        request = replace(request, active=_taking_part(rows, reference, regimes, request))
-    if request.pool:
-        return _answer(rows.stack(np.arange(len(panel))).pooled(), reference, regimes, request)
-    found: dict[int, Trajectory] = {}
-    for chosen in groups(panel.lengths):
-        paths = _answer(rows.stack(chosen), reference, regimes, request)
-        found |= zip(chosen.tolist(), paths, strict=True)
+    used = tuple(block.name for block in reference.combination(request.blocks)[0])
+
+    def stack(chosen: np.ndarray) -> Stack:
+        return Stack.of(model, reference, panel[chosen], used, usual)
+
+    everything = np.arange(len(panel))
+    with keeping_freed_memory():
+        whole = stack(everything).pooled() if request.pool else None
+        if request.active == "auto":
+            asked = whole or stack(everything[:MOST_ASKED])
+            request = replace(request, active=_taking_part(asked, reference, regimes))
+        if whole is not None:
+            return _answer(whole, reference, regimes, request)
+        found: dict[int, Trajectory] = {}
+        for chosen in groups(panel.lengths):  # one after the other: memory stays bounded
+            paths = _answer(stack(chosen), reference, regimes, request)
+            found |= zip(chosen.tolist(), paths, strict=True)
     return [found[i] for i in range(len(panel))]
 
 
-def _taking_part(
-    rows: Rows, reference: Reference, regimes: tuple[str, ...], request: Request
-) -> list[str]:
+def _taking_part(stack: Stack, reference: Reference, regimes: tuple[str, ...]) -> list[str]:
     """The regimes that the recordings ask for, all together."""
-    some = np.arange(len(rows.panel))
-    stack = rows.stack(some).pooled() if request.pool else rows.stack(some[:MOST_ASKED])
     stacking = reference.combination(stack.used)[1].stacking
     chosen = choose_active(stack.whole().stacked(stacking), stack.elapsed)
     return [regimes[k] for k in chosen]
@@ -100,40 +105,44 @@ def _answer(
     surprises = surprise(judged.on_plane(), stack.elapsed, judged.log_det)
     residual = _residual(judged, answer.alpha)
     flags = _flags(judged, reference.judged.time, residual, curves)
-    paths = []
-    for s, (name, time) in enumerate(zip(stack.names, stack.times, strict=True)):
-        steps = len(time)
-
-        def whole(part: np.ndarray, s: int = s, steps: int = steps) -> np.ndarray:
-            out = np.zeros((steps, len(regimes)))
-            out[:, active] = part[s, :steps]
-            return out
-
-        def curve(found: Answer, whole: Callable[..., np.ndarray] = whole) -> Curve:
-            return Curve(whole(found.alpha), whole(found.lower), whole(found.upper))
-
-        paths.append(
-            Trajectory(
-                name=name,
-                time=time,
-                regimes=regimes,
-                alpha=whole(answer.alpha),
-                lower=whole(answer.lower),
-                upper=whole(answer.upper),
-                residual=residual[s, :steps],
-                flag=flags[s, :steps],
-                surprise=surprises[s, :steps],
-                information=stack.evidence[stack.judged].G[s].sum(axis=0),
-                latent_mean=mean_of_known(stack.latents[s])[0],
-                method=request.method,
-                causal=request.causal,
-                level=request.level,
-                drift=float(answer.drift[s]),
-                trials=stack.trials,
-                blocks={block: curve(found) for block, found in curves.items()},
-            )
+    alpha, lower, upper = _of_all_regimes(answer, active, len(regimes))
+    by_block = {name: _of_all_regimes(c, active, len(regimes)) for name, c in curves.items()}
+    information = stack.evidence[stack.judged].G.sum(axis=1)
+    latent_mean = mean_of_known(stack.latents, axis=1)
+    return [
+        Trajectory(
+            name=name,
+            time=time,
+            regimes=regimes,
+            alpha=alpha[s, : len(time)],
+            lower=lower[s, : len(time)],
+            upper=upper[s, : len(time)],
+            residual=residual[s, : len(time)],
+            flag=flags[s, : len(time)],
+            surprise=surprises[s, : len(time)],
+            information=information[s],
+            latent_mean=latent_mean[s, 0],
+            method=request.method,
+            causal=request.causal,
+            level=request.level,
+            drift=float(answer.drift[s]),
+            trials=stack.trials,
+            blocks={
+                block: Curve(*(part[s, : len(time)] for part in curve))
+                for block, curve in by_block.items()
+            },
         )
-    return paths
+        for s, (name, time) in enumerate(zip(stack.names, stack.times, strict=True))
+    ]
+
+
+def _of_all_regimes(answer: Answer, active: list[int], regimes: int) -> list[np.ndarray]:
+    """alpha, lower and upper (S, T, K) with zeros for regimes that are not active."""
+    out = []
+    for part in (answer.alpha, answer.lower, answer.upper):
+        out.append(np.zeros((*part.shape[:2], regimes)))
+        out[-1][:, :, active] = part
+    return out
 
 
 def _by_state_space(
@@ -209,12 +218,15 @@ def _smoothed(weights: np.ndarray, request: Request) -> tuple[np.ndarray, np.nda
 
 def _residual(evidence: Evidence, alpha: np.ndarray) -> np.ndarray:
     """Root mean square of the whitened prediction error: about 1 if the mixture explains it."""
-    filled = np.nan_to_num(alpha)
-    quadratic = evidence.offset - evidence.log_det - 2 * (evidence.h * filled).sum(-1)
-    quadratic += np.einsum("stk,stkj,stj->st", filled, evidence.G, filled, optimize=True)
+    filled = np.nan_to_num(alpha).transpose(2, 1, 0)
+    G, h = evidence.G.transpose(2, 3, 1, 0), evidence.h.transpose(2, 1, 0)
+    quadratic = (((G * filled).sum(axis=1) - 2 * h) * filled).sum(axis=0).T
+    quadratic += evidence.offset - evidence.log_det
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.sqrt(
-            np.maximum(quadratic, 0.0) / np.where(evidence.dims > 0, evidence.dims, np.nan)
+        return np.ascontiguousarray(
+            np.sqrt(
+                np.maximum(quadratic, 0.0) / np.where(evidence.dims > 0, evidence.dims, np.nan)
+            )
         )
 
 
@@ -227,8 +239,9 @@ def _flags(
         apart = (one.lower > other.upper) | (other.lower > one.upper)
         flags[apart.any(axis=-1)] = "disagree"
     # steps that depend on each other count for less in `dims`, but one alone is as wide as ever
-    freedom = np.maximum(time * evidence.dims, 1)
-    limit = np.sqrt(chi2.isf(UNEXPLAINED, freedom) / freedom)
+    counts, which = np.unique(evidence.dims, return_inverse=True)
+    freedom = np.maximum(time * counts, 1)
+    limit = np.sqrt(chi2.isf(UNEXPLAINED, freedom) / freedom)[which.reshape(known.shape)]
     flags[known & (residual > limit)] = "unexplained"
     flags[~known] = "missing"
     before = np.cumsum(known, axis=1) == 0

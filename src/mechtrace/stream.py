@@ -71,7 +71,7 @@ class Stream:
         elapsed = self._elapsed(time)
         plane = self._evidence(row)
         A, b = plane.A[0, 0][:, :, None], plane.b[0, 0][:, None]
-        _, squares, log_det = self.filters.step(A, b, elapsed)
+        squares, log_det = self.filters.step(A, b, elapsed)
         constant = plane.offset[0, 0] + LOG_2PI * plane.dims[0, 0]
         self.log_likelihood -= 0.5 * (squares + log_det + constant)
         average = Moments()

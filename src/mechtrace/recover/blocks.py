@@ -146,8 +146,9 @@ class Block:
         """
         precision = np.linalg.inv(self.noise)
         if expected is None:
-            expected = np.broadcast_to(self.means, (*values.shape[:2], *self.means.shape))
-        found = Evidence.of_block(expected, values, precision)
+            found = Evidence.of_constant(self.means, values, precision)
+        else:
+            found = Evidence.of_block(expected, values, precision)
         if widen is not None:
             found = found.widened(widen)
         return found.tempered(1 / self.time)

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from .constrained import solve
 from .evidence import Evidence, Plane
-from .statespace import Estimate, average_over_drifts
+from .smoother import smooth
+from .statespace import Estimate, causal_average
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,16 +42,20 @@ def state_space(
     its own errors.
     """
     plane = evidence.on_plane()
-    answer = average_over_drifts(plane, elapsed, causal=causal)
-    if not simplex:
-        alpha = plane.weights(answer.estimate.mean)
-    elif causal:
-        alpha = nearest_on_simplex(plane, answer.estimate)
+    if causal:
+        estimate, drift = causal_average(plane, elapsed)
+        free = plane.weights(estimate.mean)
+        alpha = nearest_on_simplex(plane, estimate) if simplex else free
+        variance = _variance(plane, estimate)
     else:
-        alpha = solve(plane, answer.drift, elapsed).alpha
-    more = 0.0 if extra is None else extra(alpha)
-    lower, upper = interval(plane, answer.estimate, level, simplex=simplex, more=more)
-    return Answer(alpha, np.minimum(lower, alpha), np.maximum(upper, alpha), answer.drift)
+        found = smooth(plane, elapsed)
+        free, drift = found.mean, found.drift
+        alpha = solve(plane, drift, elapsed, guess=free).alpha if simplex else free
+        variance = found.variance
+    if extra is not None:
+        variance = variance + extra(alpha)
+    lower, upper = _around(free, variance, level, simplex=simplex)
+    return Answer(alpha, np.minimum(lower, alpha), np.maximum(upper, alpha), drift)
 
 
 def nearest_on_simplex(plane: Plane, estimate: Estimate) -> np.ndarray:
@@ -78,10 +83,20 @@ def interval(
     more: np.ndarray | float = 0.0,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Central intervals of each weight, cut to [0, 1] on the simplex; `more` adds variance."""
-    free = plane.weights(estimate.mean)
-    variance = np.einsum(
+    variance = _variance(plane, estimate) + more
+    return _around(plane.weights(estimate.mean), variance, level, simplex=simplex)
+
+
+def _variance(plane: Plane, estimate: Estimate) -> np.ndarray:
+    """Of each weight, (S, T, K)."""
+    return np.einsum(
         "ki,stij,kj->stk", plane.basis, estimate.covariance, plane.basis, optimize=True
     )
-    half = norm.ppf(0.5 + level / 2) * np.sqrt(np.maximum(variance, 0.0) + more)
-    lower, upper = free - half, free + half
+
+
+def _around(
+    mean: np.ndarray, variance: np.ndarray, level: float, *, simplex: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    half = float(ndtri(0.5 + level / 2)) * np.sqrt(np.maximum(variance, 0.0))
+    lower, upper = mean - half, mean + half
     return (np.clip(lower, 0, 1), np.clip(upper, 0, 1)) if simplex else (lower, upper)

@@ -1,9 +1,9 @@
-"""Filter and smoother for a random walk on the simplex plane, over many series at once.
+"""Filter for a random walk on the simplex plane, over many series at once.
 
     beta_{t+1} = beta_t + w_t,  w_t ~ N(0, q I)        evidence (A_t, b_t) about beta_t
 
 Inside, arrays are (m, m, S) and (m, S): see `small`. One pass gives the causal answer and its
-likelihood, a second one, backwards, the answer that uses the whole series.
+likelihood; `smoother` has the answer that uses the whole series.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from . import small
+from .chain import blocks_of, bonds, messages
 from .evidence import Plane
 
 #: Prior deviation of beta at the first step: covers the simplex, favours no corner.
@@ -30,11 +31,10 @@ class Estimate:
 
 @dataclass(frozen=True, eq=False)
 class Filtered:
-    """The causal answer, its likelihood, and what the smoother needs."""
+    """The causal answer and its likelihood."""
 
     mean: np.ndarray  # (T, m, S)
     covariance: np.ndarray  # (T, m, m, S)
-    gain: np.ndarray  # (T, m, m, S): inverse of the predicted covariance
     log_likelihood: np.ndarray  # (T, S): of the evidence up to each step
 
 
@@ -50,24 +50,24 @@ class Filter:
 
     def step(
         self, A: np.ndarray, b: np.ndarray, elapsed: float | np.ndarray = 1.0
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Predict and update with (m, m, S), (m, S).
 
-        Returns the predicted precision, and the two parts of -2 log likelihood that depend on
-        the state: the squared prediction error (less its constant) and the log determinant.
+        Returns the two parts of -2 log likelihood that depend on the state: the squared
+        prediction error (less its constant) and the log determinant.
         """
         if self.started:
             self.covariance = self.covariance + self.eye * (self.drift * elapsed)
         self.started = True
-        precision, log_predicted = small.inverse(self.covariance)
-        covariance, log_posterior = small.inverse(precision + A)
+        precision, predicted = small.inverse(self.covariance)
+        covariance, posterior = small.inverse(precision + A)
         surprise = b - small.apply(A, self.mean)
         correction = small.apply(covariance, surprise)
         # -2 b'm + m'Am - surprise' P surprise, and log |I + P A|
         quadratic = -((b + surprise) * self.mean).sum(0) - (surprise * correction).sum(0)
         self.mean = self.mean + correction
         self.covariance = covariance
-        return precision, quadratic, log_posterior + log_predicted
+        return quadratic, small.log_determinant(predicted + posterior)
 
 
 def run_filter(plane: Plane, drift: float | np.ndarray, elapsed: np.ndarray) -> Filtered:
@@ -80,14 +80,13 @@ def run_filter(plane: Plane, drift: float | np.ndarray, elapsed: np.ndarray) -> 
     A, b = plane.A.transpose(1, 2, 3, 0), plane.b.transpose(1, 2, 0)
     state = Filter(m, series, drift)
     mean, covariance = np.empty((steps, m, series)), np.empty((steps, m, m, series))
-    gain = np.empty((steps, m, m, series))
     quadratic = np.empty((steps, series))
     for t in range(steps):
-        gain[t], squares, log_det = state.step(A[t], b[t], elapsed[:, t])
+        squares, log_det = state.step(A[t], b[t], elapsed[:, t])
         quadratic[t] = squares + log_det
         mean[t], covariance[t] = state.mean, state.covariance
     constant = plane.offset.T + LOG_2PI * plane.dims.T
-    return Filtered(mean, covariance, gain, -0.5 * np.cumsum(quadratic + constant, axis=0))
+    return Filtered(mean, covariance, -0.5 * np.cumsum(quadratic + constant, axis=0))
 
 
 #: Drift of the filter whose surprise is judged; pure and mixed series are judged by the same one.
@@ -100,29 +99,20 @@ def surprise(plane: Plane, elapsed: np.ndarray, log_det: np.ndarray) -> np.ndarr
     About 1 if the evidence is as the model says; NaN where there is none. `log_det` (S, T) is
     that of the noise covariance behind each step, which `plane.offset` contains.
     """
-    series, steps, m = plane.b.shape
-    A, b = plane.A.transpose(1, 2, 3, 0), plane.b.transpose(1, 2, 0)
-    state = Filter(m, series, JUDGED_DRIFT)
-    out = np.full((series, steps), np.nan)
-    for t in range(steps):
-        known = plane.dims[:, t] > 0
-        _, squares, _ = state.step(A[t], b[t], elapsed[:, t])
-        total = plane.offset[:, t] - log_det[:, t] + squares
-        out[known, t] = (total[known] / plane.dims[known, t]).clip(0.0)
-    return out
-
-
-def smooth(filtered: Filtered) -> Filtered:
-    """Backward pass (Rauch, Tung, Striebel): every step given the whole series."""
-    mean, covariance = filtered.mean.copy(), filtered.covariance.copy()
-    for t in range(len(mean) - 2, -1, -1):
-        gain = small.product(filtered.covariance[t], filtered.gain[t + 1])
-        mean[t] += small.apply(gain, mean[t + 1] - filtered.mean[t])
-        # P_t|T = P - G P' + G P_{t+1|T} G' with G P' = P: written so that it stays symmetric
-        change = small.product(gain, covariance[t + 1])
-        back = small.product(change, gain.swapaxes(0, 1))
-        covariance[t] = covariance[t] - small.product(gain, filtered.covariance[t]) + back
-    return Filtered(mean, covariance, filtered.gain, filtered.log_likelihood)
+    A, b = plane.by_step()
+    bond = bonds(np.full(len(elapsed), JUDGED_DRIFT), elapsed, START_SCALE**-2)
+    precision, predicted = messages(A, b, bond)
+    informed = predicted + b
+    mean = np.empty(b.shape)
+    for block in blocks_of(bond):
+        known = small.inverse(precision[:, :, block] + A[:, :, block])[0]
+        mean[:, block] = small.apply(known, informed[:, block])
+    # how much each step adds to b' H^-1 b of the steps up to it
+    squares = (informed * mean).sum(axis=0)
+    squares[1:] -= (predicted[:, 1:] * mean[:, :-1]).sum(axis=0)
+    total = plane.offset - log_det - squares.T
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(plane.dims > 0, (total / plane.dims).clip(0.0), np.nan)
 
 
 #: Drifts that are weighed: from almost constant to jumps of half the simplex per step.
@@ -134,48 +124,41 @@ DRIFT_PRIOR = (-2.0, 0.75)
 NEGLIGIBLE = 1e-3
 
 
-@dataclass(frozen=True, eq=False)
-class Averaged:
-    """The answer averaged over how fast alpha may move."""
+def causal_average(plane: Plane, elapsed: np.ndarray) -> tuple[Estimate, np.ndarray]:
+    """Every step given the steps up to it, and the typical drift (S,) given all.
 
-    estimate: Estimate
-    drift: np.ndarray  # (S,): typical drift, by the probability of each given the whole series
-
-
-def average_over_drifts(plane: Plane, elapsed: np.ndarray, *, causal: bool) -> Averaged:
-    """Weigh every drift by the likelihood of the evidence, and average the answers.
-
-    Choosing the single best drift would understate the uncertainty, most of all for a short
-    series. The causal answer at a step weighs by the likelihood up to that step, so it needs no
-    drift from the future either.
+    Each drift is weighed by the likelihood of the evidence up to the step, so nothing is needed
+    from the future, not even the drift.
     """
     series, count = len(plane.b), len(DRIFTS)
     # every series once per drift, side by side: one pass of the filter serves them all
     run = run_filter(
         plane.repeated(count), np.repeat(DRIFTS, series), np.tile(elapsed, (count, 1))
     )
-    scores = run.log_likelihood.reshape(-1, count, series).swapaxes(0, 1)  # (Q, T, S)
-    whole = drift_shares(scores[:, -1])
-    share = drift_shares(scores) if causal else whole[:, None]  # (Q, T or 1, S)
-    answer = run if causal else smooth(run)
+    share = drift_shares(run.log_likelihood.reshape(-1, count, series).swapaxes(0, 1))  # (Q, T, S)
     average = Moments()
     for i, w in enumerate(share):
         if w.any():
             mine = slice(i * series, (i + 1) * series)
-            average.add(w, answer.mean[..., mine], answer.covariance[..., mine])
+            average.add(w, run.mean[..., mine], run.covariance[..., mine])
     mean, covariance = average.result()
     estimate = Estimate(mean.transpose(2, 0, 1), covariance.transpose(3, 0, 1, 2))
-    return Averaged(estimate, np.exp(np.log(DRIFTS) @ whole))
+    return estimate, np.exp(np.log(DRIFTS) @ share[:, -1])
 
 
 def drift_shares(log_likelihood: np.ndarray) -> np.ndarray:
     """Probability of each drift (first axis) given the evidence; negligible ones are dropped."""
-    belief = (np.log10(DRIFTS) - DRIFT_PRIOR[0]) / DRIFT_PRIOR[1]
-    scores = log_likelihood - 0.5 * (belief**2).reshape(-1, *[1] * (log_likelihood.ndim - 1))
+    prior = drift_prior(np.log10(DRIFTS))
+    scores = log_likelihood + prior.reshape(-1, *[1] * (log_likelihood.ndim - 1))
     share = np.exp(scores - scores.max(axis=0))
     share /= share.sum(axis=0)
     share[share < NEGLIGIBLE] = 0.0
     return share / share.sum(axis=0)
+
+
+def drift_prior(log10_drift: np.ndarray) -> np.ndarray:
+    """Logarithm of what is believed of the drift beforehand, but for a constant."""
+    return -0.5 * ((log10_drift - DRIFT_PRIOR[0]) / DRIFT_PRIOR[1]) ** 2
 
 
 class Moments:
