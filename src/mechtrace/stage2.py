@@ -15,6 +15,7 @@ from .model import SequentialVAE
 from .recover import algorithm1
 from .recover.engine import Answer, state_space
 from .recover.evidence import Evidence
+from .recover.innovations import Observed
 from .recover.reference import Reference
 from .recover.statespace import surprise
 from .recover.trajectory import Trajectory
@@ -91,12 +92,15 @@ def recover(
     )
     if request.pool:
         stack = Stack.of(panel, rows, np.arange(len(panel))).pooled()
-        return _answer(stack, reference, regimes, active, request)
+        paths = _answer(stack, reference, regimes, active, request)
+        return [replace(paths[0], observed=_observed(panel, rows, active, pooled=True))]
     found: dict[int, Trajectory] = {}
     for chosen in _groups(panel.lengths):
         paths = _answer(Stack.of(panel, rows, chosen), reference, regimes, active, request)
         found |= zip(chosen.tolist(), paths, strict=True)
-    return [found[i] for i in range(len(panel))]
+    return [
+        replace(found[i], observed=_observed(panel, rows, active, i)) for i in range(len(panel))
+    ]
 
 
 class Rows(NamedTuple):
@@ -106,6 +110,21 @@ class Rows(NamedTuple):
     expected: np.ndarray  # (rows, K, d)
     elapsed: np.ndarray  # (rows,): usual steps since the row before
     precision: np.ndarray  # (d, d)
+
+
+def _observed(
+    panel: Panel, rows: Rows, active: list[int], series: int = 0, *, pooled: bool = False
+) -> Observed:
+    """What the diagnosis may look at: views of the rows of one series, or of all trials."""
+    steps = int(panel.lengths[series])
+    first = int(panel.offsets[series])
+    mine = slice(first, first + steps * (len(panel) if pooled else 1))
+    return Observed(
+        rows.latents[mine].reshape(-1, steps, rows.latents.shape[-1]),
+        rows.expected[mine].reshape(-1, steps, *rows.expected.shape[1:]),
+        rows.elapsed[first : first + steps],
+        tuple(active),
+    )
 
 
 @dataclass(frozen=True, eq=False)

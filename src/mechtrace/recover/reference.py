@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 
 from ..errors import DataError
 from .evidence import Evidence
+from .innovations import Innovations
 from .statespace import surprise
+
+#: Pure series whose innovations are kept.
+KEPT = 400
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +27,11 @@ class Reference:
     surprise: np.ndarray  # (n, T) surprise of pure series, NaN where there is none
     width: np.ndarray  # (d,) mean square of the encoder's standard deviation
     steps: np.ndarray  # (K,) steps behind these figures
+    #: for the convexity test: innovations of some pure series and the latents before, (n, T, d)
+    pure_error: np.ndarray = field(default_factory=lambda: np.empty((0, 0, 0)))
+    pure_past: np.ndarray = field(default_factory=lambda: np.empty((0, 0, 0)))
+    #: (K, K) mean of M' R^-1 M over pure rows: how far apart the regimes' predictions are
+    gram: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
 
     @classmethod
     def measure(
@@ -58,7 +67,15 @@ class Reference:
             (width[known] ** 2).mean(axis=0),
             steps,
         )
-        return replace(bare, surprise=bare.surprise_of(latents, predicted).astype(np.float32))
+        kept = _evenly(regime, KEPT)
+        pure = Innovations.of(latents[kept][:, None], predicted[kept][:, None], bare.precision)
+        return replace(
+            bare,
+            surprise=bare.surprise_of(latents, predicted).astype(np.float32),
+            pure_error=pure.error.astype(np.float32),
+            pure_past=pure.past.astype(np.float32),
+            gram=Evidence.of_block(predicted, latents, bare.precision).G[known].mean(axis=0),
+        )
 
     def surprise_of(self, latents: np.ndarray, predicted: np.ndarray) -> np.ndarray:
         """Surprise (n, T) of series under this noise."""
@@ -81,8 +98,9 @@ class Reference:
     @classmethod
     def from_arrays(cls, arrays: dict[str, Any]) -> Reference | None:
         """From storage; None where a model was stored without."""
-        names = cls.__annotations__
-        if not all(f"reference_{name}" in arrays for name in names):
+        names = [name for name in cls.__annotations__ if f"reference_{name}" in arrays]
+        needed = [f.name for f in fields(cls) if f.default_factory is MISSING]
+        if not set(needed) <= set(names):
             return None
         return cls(**{name: arrays[f"reference_{name}"] for name in names})
 
@@ -93,3 +111,12 @@ def _between_series(latents: np.ndarray, known: np.ndarray, mean: np.ndarray) ->
     own = count > 0
     centre = np.where(known[..., None], latents, 0.0).sum(axis=1)[own] / count[own][:, None]
     return (centre - mean).T @ (centre - mean) / own.sum()
+
+
+def _evenly(regime: np.ndarray, most: int) -> np.ndarray:
+    """Numbers of at most so many series, the first of every regime in turn."""
+    rank = np.empty(len(regime), int)
+    for k in np.unique(regime):
+        mine = np.flatnonzero(regime == k)
+        rank[mine] = np.arange(len(mine))
+    return np.sort(np.argsort(rank, kind="stable")[:most])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .events import Event, find_events
+from .innovations import Observed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,6 +39,7 @@ class Trajectory:
     level: float = 0.9
     drift: float = float("nan")
     trials: int = 1
+    observed: Observed | None = field(repr=False, default=None)  # for the diagnosis
 
     def __len__(self) -> int:
         return len(self.time)
