@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -46,27 +46,44 @@ class Judge:
 
     def tests(self, glide: worlds.Simulation, trials: int) -> list[tuple[Convexity, float]]:
         """Our test and the p-value of the paper's, for every group of so many trials."""
-        groups = len(glide.latents) // trials
-        return [self._one(glide, slice(g * trials, (g + 1) * trials)) for g in range(groups)]
+        return [self._one(*seen) for seen in self._seen(glide, trials)]
 
-    def _one(self, glide: worlds.Simulation, chosen: slice) -> tuple[Convexity, float]:
-        if self.trace is None:
-            latents = glide.latents[chosen].astype(float)
-            found, observed = self._true_evidence(glide, chosen)
-        else:
-            some = replace(glide, observations=glide.observations[chosen], label=None)
-            path = cast(Trajectory, self.trace.recover(some.panel, pool=True))
-            assert path.observed is not None
-            found, observed, latents = path.surprise, path.observed, path.observed.latents
+    def _one(self, found: np.ndarray, observed: Observed) -> tuple[Convexity, float]:
+        latents, means = observed.latents, self.reference.means
         test = convexity(found, observed, self.reference, trials=len(latents))
         assert test is not None
-        means = self.reference.means
         weights = centred_window(static_weights(latents, means))
         residuals = static_residuals(latents, means, weights)[:, self.world.config.lags :]
         return test, paper_test(residuals, self.pure_residuals)
 
-    def _true_evidence(self, glide: worlds.Simulation, chosen: slice) -> tuple[Any, Observed]:
-        latents, expected = glide.latents[chosen].astype(float), glide.conditional_means(chosen)
+    def _seen(
+        self, glide: worlds.Simulation, trials: int
+    ) -> Iterator[tuple[np.ndarray, Observed]]:
+        """Surprises and what was observed, group by group."""
+        groups = [slice(g, g + trials) for g in range(0, len(glide.latents), trials)]
+        if self.trace is None:
+            latents, expected = glide.latents.astype(float), glide.conditional_means()
+            for group in groups:
+                yield self._true_evidence(latents[group], expected[group])
+        else:
+            panel = replace(glide, label=None).panel
+            paths = (
+                cast(list[Trajectory], self.trace.recover(panel))
+                if trials == 1
+                else (self._pooled(glide, group) for group in groups)
+            )
+            for path in paths:
+                assert path.observed is not None
+                yield path.surprise, path.observed
+
+    def _pooled(self, glide: worlds.Simulation, group: slice) -> Trajectory:
+        assert self.trace is not None
+        some = replace(glide, observations=glide.observations[group], label=None)
+        return cast(Trajectory, self.trace.recover(some.panel, pool=True))
+
+    def _true_evidence(
+        self, latents: np.ndarray, expected: np.ndarray
+    ) -> tuple[np.ndarray, Observed]:
         precision = self.reference.precision
         evidence = Evidence.of_block(expected, latents, precision).pooled()
         steps, kinds = latents.shape[1], expected.shape[2]
@@ -101,7 +118,7 @@ def convexity_study(
         pure = drawn.simulate(100, seed=3)
         judges = {"learned": Judge(drawn, trace, pure), "oracle": Judge(drawn, None, pure)}
         cases = _cases(trials, strengths, lengths)
-        for case in cases:
+        for number, case in enumerate(cases):
             edge = case["strength"]
             count = max(10, (valid // len(SCHEDULES) if not edge else broken) // case["trials"])
             glide = drawn.transition(
@@ -109,7 +126,7 @@ def convexity_study(
                 active=list(range(min(3, regimes))) if edge else None,
                 series=count * case["trials"],
                 length=case["length"],
-                seed=4 + bool(edge),
+                seed=4 + number,
                 emergent=worlds.EmergentEdge(strength=edge) if edge else None,
             )
             for source, judge in judges.items():

@@ -1,7 +1,7 @@
 """The quantities of the paper's theorems, from what can be measured.
 
-Theorem 2 holds with its constants as printed. Theorem 3 is printed as O(...): its constant is taken
-as 1, so a curve may exceed the figure without contradicting the theorem; its rate can be tested.
+Theorem 2 holds with its constants as printed. Theorem 3 is printed as O(...): with its
+constant taken as 1, a curve may exceed it without contradiction; its rate can be tested.
 """
 
 from __future__ import annotations

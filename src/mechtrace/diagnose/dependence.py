@@ -26,9 +26,11 @@ RIDGE = 40.0
 #: Stretches that are compared: from so many steps on, each length 1.5 times the one before.
 SHORTEST, GROWTH, LONGEST = 6, 1.5, 100
 #: A long recording is looked at in blocks of so many rows; bounds memory.
-BLOCK = 4 * LONGEST
-#: Made-up recordings; fewer where many trials are pooled, since those are slow to make.
-DRAWS, DRAWS_POOLED = 1000, 400
+BLOCK = 2 * LONGEST
+#: Made-up recordings; fewer if they are long or many trials are pooled, which are slow to make.
+DRAWS, FEWER_DRAWS = 1000, 400
+#: Rounds of fitting and locating.
+ROUNDS = 4
 #: Gain in log likelihood below which a stretch is not worth naming.
 WORTH = 3.0
 
@@ -88,18 +90,16 @@ def _normal(reference: Reference, steps: int, trials: int) -> np.ndarray:
     past = front(reference.pure_past.astype(float), known)
     lengths = known.sum(axis=1)
     unit = _Unit.of(reference)
-    # the evidence of a long recording is the average of that of its blocks
-    block = min(steps, 2 * int(np.median(lengths[lengths > 0])))
-    draws = DRAWS if trials == 1 else DRAWS_POOLED
-    d = error.shape[-1]
-    cross, square = np.zeros((draws, block, d, d + 1)), np.zeros((draws, block, d + 1, d + 1))
-    for _ in range(trials):
-        for place, which, rows in stretches(lengths, block, draws, rng):
-            more = unit.sums(error[which[:, None], rows], past[which[:, None], rows])
-            cross[:, place] += more[0]
-            square[:, place] += more[1]
-    strength = np.array([_averaged(c, _blocks(s)) for c, s in zip(cross, square, strict=True)])
-    if steps > block:
+    block = min(steps, BLOCK)
+    draws = DRAWS if trials == 1 and steps <= LONGEST else FEWER_DRAWS
+    strength = np.empty(draws)
+    for i in range(draws):
+        rows = np.empty((2, trials, block), int)
+        for place, which, where in stretches(lengths, block, trials, rng):
+            rows[0, :, place], rows[1, :, place] = which[:, None], where
+        sums = unit.sums(error[rows[0], rows[1]], past[rows[0], rows[1]])
+        strength[i] = _averaged(sums[0].sum(axis=0), _blocks(sums[1].sum(axis=0)))
+    if steps > block:  # evidence of a long recording is the average of that of its blocks
         chosen = rng.integers(draws, size=(draws, -(-steps // block)))
         strength = logsumexp(strength[chosen], axis=1) - np.log(chosen.shape[1])
     return strength
@@ -140,7 +140,7 @@ def _windows(steps: int) -> np.ndarray:
     out, length = [], float(min(SHORTEST, steps))
     while round(length) <= min(steps, LONGEST):
         size = round(length)
-        out += [(a, a + size) for a in range(0, steps - size + 1, max(1, size // 4))]
+        out += [(a, a + size) for a in range(0, steps - size + 1, max(1, size // 3))]
         length *= GROWTH
     return np.array(out)
 
@@ -164,23 +164,51 @@ def _located(cross: np.ndarray, square: np.ndarray, blocks: list[_Block]) -> lis
     """Stretches in which the map that fits the best stretch is at work.
 
     The map is fitted, each row says by how much it likes the map better than none, and the
-    stretches of highest sum are kept; a second round fits the map to those stretches alone.
+    stretches of highest sum are kept; then the map is fitted to those stretches alone, and so on.
     """
     best = max(blocks, key=lambda block: _evidence(cross[block.rows], block).max())
     first, stop = best.rows.start + best.windows[_evidence(cross[best.rows], best).argmax()]
     found = [(int(first), int(stop))]
-    for _ in range(2):
+    for _ in range(ROUNDS):
         inside = np.zeros(len(cross), bool)
         for first, stop in found:
             inside[first:stop] = True
         ridge = RIDGE * np.eye(square.shape[-1])
         fitted = np.linalg.solve(square[inside].sum(axis=0) + ridge, cross[inside].sum(axis=0).T)
-        gain = np.einsum("tdm,md->t", cross, fitted)
-        gain -= 0.5 * np.einsum("tmn,md,nd->t", square, fitted, fitted, optimize=True)
+        explained = np.einsum("tdm,md->t", cross, fitted)
+        claimed = np.einsum("tmn,md,nd->t", square, fitted, fitted, optimize=True)
+        gain = explained - _due(explained, claimed) * claimed
         found = _highest_sums(gain)
         if not found:
             break
-    return found
+    return _joined(found)
+
+
+def _due(explained: np.ndarray, claimed: np.ndarray) -> float:
+    """How much of its claim a row must explain: half of what the best rows do.
+
+    A map that was fitted too widely is too weak, and rows where it is at work explain more than
+    it claims; a limit of 1/2, that of the likelihood, would keep the rows in which it is idle.
+    """
+    kernel = np.ones(min(SHORTEST, len(claimed)))
+    claims = np.convolve(claimed, kernel, "valid")
+    best = (np.convolve(explained, kernel, "valid") / np.maximum(claims, 1e-12)).max()
+    return float(np.clip(0.5 * best, 0.5, 1.0))
+
+
+def _joined(found: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Neighbours that are nearer than the shortest stretch become one.
+
+    >>> _joined([(6, 7), (8, 20), (40, 50)])
+    [(6, 20), (40, 50)]
+    """
+    out = found[:1]
+    for first, stop in found[1:]:
+        if first - out[-1][1] < SHORTEST:
+            out[-1] = (out[-1][0], stop)
+        else:
+            out.append((first, stop))
+    return out
 
 
 def _highest_sums(gain: np.ndarray, offset: int = 0) -> list[tuple[int, int]]:

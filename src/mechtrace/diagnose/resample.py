@@ -13,8 +13,8 @@ def stretches(
     """Places in made-up recordings, with the series (draws,) and rows (draws, n) that fill them.
 
     A stretch is at most this `share` of a pure series: below 1, few series make many recordings;
-    dependence over time is kept inside a stretch. Stretches keep their place within a series where
-    they can, since a series may start far from where it settles.
+    dependence over time is kept inside a stretch. Stretches keep their place within a series,
+    which may start far from where it settles; beyond its end, only ends of series follow.
     """
     usable = np.flatnonzero(lengths > 0)
     typical = int(np.median(lengths[usable]))
@@ -25,7 +25,8 @@ def stretches(
     for first in range(0, steps, piece):
         stop = min(first + piece, steps)
         which = rng.choice(enough, size=draws)
-        start = np.minimum(first % whole + shift, lengths[which] - (stop - first))
+        last = lengths[which] - (stop - first)
+        start = np.minimum(first + shift, last) if stop <= whole else last
         yield slice(first, stop), which, start[:, None] + np.arange(stop - first)
 
 
