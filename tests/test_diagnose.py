@@ -171,7 +171,7 @@ def test_five_trials_are_enough_in_the_gaussian_world(gaussian):
 
 def test_dependence_sees_more_than_the_level_alone(gaussian):
     world, reference = gaussian
-    glide = world.transition("medium", series=60, seed=4, emergent=EmergentEdge())
+    glide = world.transition("simple", series=100, seed=4, emergent=EmergentEdge())
     tests = judged(reference, glide)
     by_history = np.mean([test.dependence.p_value <= 0.05 for test in tests])
     by_level = np.mean([test.level.p_value <= 0.05 for test in tests])

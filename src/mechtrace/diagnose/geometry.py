@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..recover.reference import Reference
 from ..recover.simplex import plane_basis
 
 #: A regime is active if it holds at least this share at some step.
@@ -40,7 +39,7 @@ def worst_deviation(information: np.ndarray, regimes: list[int] | None = None) -
     if not inside.size:
         return 0.0
     least = float(np.linalg.eigvalsh(inside)[0])
-    return float(least**-0.5) if least > 1e-300 else float("inf")
+    return max(least, 1e-12) ** -0.5  # a million stands for "not at all"
 
 
 def separation(information: np.ndarray) -> np.ndarray:
@@ -71,15 +70,3 @@ def clusters(alike: np.ndarray) -> list[list[int]]:
         reach = reach @ reach
     groups = {tuple(np.flatnonzero(row).tolist()) for row in reach}
     return [list(group) for group in sorted(groups) if len(group) > 1]
-
-
-def mean_separation(reference: Reference) -> np.ndarray:
-    """Distance of the regimes' mean latents in units of how series of one regime differ: (K, K).
-
-    From training data alone. Regimes with equal means may still differ in their dynamics.
-    """
-    d = reference.means.shape[1]
-    scatter = reference.between + 1e-9 * np.eye(d) * max(np.trace(reference.between), 1e-30)
-    root = np.linalg.cholesky(np.linalg.inv(scatter))
-    white = reference.means @ root
-    return np.linalg.norm(white[:, None] - white[None], axis=-1)

@@ -23,8 +23,8 @@ WAVERS = 0.15
 def backtracking(curve: np.ndarray) -> float:
     """Share of the way travelled that goes against the overall direction: 0 if monotone.
 
-    >>> backtracking(np.array([0.0, 0.6, 0.5, 1.0]))
-    0.08333333333333333
+    >>> round(backtracking(np.array([0.0, 0.6, 0.5, 1.0])), 4)
+    0.0833
     """
     change = np.diff(curve[np.isfinite(curve)])
     way = np.abs(change).sum()
