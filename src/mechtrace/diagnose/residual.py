@@ -25,9 +25,10 @@ ROOM = 20_000_000
 WINDOW = 8
 #: Pooled trials see an excess of a percent or two, which every learned model has: this is let be.
 TOLERATED = 1.05
-#: How the allowed false alarms are shared out. A tenth is kept back: valid mixtures depend on the
-#: history a little more than pure series do, since alpha moves.
-TO_DEPENDENCE, TO_LEVEL = 0.7, 0.2
+#: How the allowed false alarms are shared out. Much is kept back: alpha moves in valid transitions
+#: and stands still in pure series, so the filter errs a little more than the latter say. With the
+#: truth as reference, tests at 0.035 and 0.01 raised 0.052 and 0.020 false alarms.
+TO_DEPENDENCE, TO_LEVEL = 0.5, 0.1
 
 
 @dataclass(frozen=True, eq=False)
