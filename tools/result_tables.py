@@ -252,7 +252,10 @@ def convexity() -> str:
                 f" {f'{_mean(best):.3f}' if best else ''} | {inside} |"
                 f" {sum(x['recordings'] for x in ours['learned'])} |"
             )
-    lines += ["", "`mechtrace bench convexity`, also with `--world paper-positive`."]
+    lines += [
+        "",
+        "`mechtrace bench convexity --broken 100`, and with `--world paper-positive --seeds 2`.",
+    ]
     return "\n".join(lines) + "\n"
 
 
