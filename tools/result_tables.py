@@ -217,8 +217,9 @@ def convexity() -> str:
         " *KS*: the paper's test on the same recordings, whose false alarms make its power"
         " meaningless. *Best possible*: the most powerful test there is, which knows the edge, its"
         " strength, when it acts, alpha and the latents. *Inside*: share of the flagged rows that"
-        " lie in the true interval / within 6 rows of it, learned model; *chance*: share of all"
-        " rows that do.",
+        " lie in the true interval / within 6 rows of it, learned model; in brackets the share of"
+        " all rows in the interval, which flagging at random would give (within 6 rows: nearly all"
+        " rows for these schedules, so read the first figure).",
         "",
         "| world | schedule | T | trials | edge | learned | oracle | KS learned / oracle |"
         " best possible | inside / near (chance) | recordings |",
