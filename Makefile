@@ -37,6 +37,9 @@ bench: $(READY) ## Measure speed, scale and quality; the results go to results/
 	$(BIN)/mechtrace bench recover --series 1 --length 20000 --json results/bench-recover-single-cpu.json
 	$(BIN)/mechtrace bench scale --json results/bench-scale-cpu.json
 	$(BIN)/mechtrace bench latents --json results/latents-paper-400.json
+	$(BIN)/mechtrace bench scaling --json results/scaling-paper.json
+	$(BIN)/mechtrace bench theory --json results/theory-positive.json
+	$(BIN)/mechtrace bench convexity --broken 100 --json results/convexity-paper.json
 
 docs: $(READY) ## Generate the tables of the docs from results/
 	$(BIN)/python tools/result_tables.py

@@ -51,7 +51,9 @@ def test_help_names_every_command_with_an_example(run):
     for command in ("demo", "simulate", "fit", "recover", "calibrate", "info", "bench"):
         assert command in out
     for command in (["demo"], ["simulate"], ["fit"], ["recover"], ["calibrate"], ["info"],
-                    ["bench", "train"], ["bench", "scale"], ["bench", "latents"]):  # fmt: skip
+                    ["bench", "train"], ["bench", "scale"], ["bench", "latents"],
+                    ["bench", "convexity"], ["bench", "theory"],
+                    ["bench", "scaling"]):  # fmt: skip
         code, out, _ = run(*command, "--help")
         assert code == 0
         assert "Example" in out
@@ -144,6 +146,18 @@ def test_bench_recover_shows_where_the_time_goes_and_how_it_grows(run, tmp_path)
     assert sum(parts.values()) * 120 / 1e6 == pytest.approx(seconds)
     assert found["scaling"][0]["length"] == 40
     assert found["scaling"][0]["peak_memory_mb"] > 0
+
+
+def test_bench_scaling_writes_its_configuration(run, tmp_path):
+    result = tmp_path / "scaling.json"
+    code, out, _ = run(
+        "bench", "scaling", "--seeds", "1", "--active", "2", "--trials", "5", "--json", result
+    )
+    assert code == 0
+    assert "sigma_min" in out
+    written = json.loads(result.read_text())
+    assert written["regimes"] == 10
+    assert written["versions"]["mechtrace"]
 
 
 def test_bench_scale_and_latents(run, tmp_path):

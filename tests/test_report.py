@@ -35,7 +35,7 @@ def test_report_is_self_contained_and_escapes_names(trained, path, tmp_path):
     file = tmp_path / "r.html"
     mt.report(trained, [hostile, path], file)
     text = file.read_text()
-    assert "<script" not in text
+    assert "<script" not in text.lower()
     assert "&lt;script&gt;" in text
     assert text.count("data:image/png;base64,") == 2
     assert "src='http" not in text
@@ -44,6 +44,19 @@ def test_report_is_self_contained_and_escapes_names(trained, path, tmp_path):
 def test_a_calibrated_curve_says_so(trained, path, tmp_path):
     mt.report(trained, [dataclasses.replace(path, calibration="matrix")], tmp_path / "r.html")
     assert ", matrix calibration;" in (tmp_path / "r.html").read_text()
+
+
+def test_the_report_leads_with_the_verdict_and_explains_every_finding(trained, path, tmp_path):
+    far = dataclasses.replace(path, latent_mean=path.latent_mean + 100.0)
+    file = tmp_path / "r.html"
+    mt.report(trained, far, file)
+    text = file.read_text()
+    diagnosis = trained.diagnose(far)
+    assert text.index("Do not trust this curve") < text.index("<h2>")
+    for finding in diagnosis.findings:
+        assert f">{finding.code}</td>" in text
+    assert "check units and sensors" in text  # the next step of the bad finding
+    assert text.index("<td class='level bad'>") < text.index("<td class='level good'>")
 
 
 def test_many_recordings_are_not_all_drawn(trained, path, tmp_path):

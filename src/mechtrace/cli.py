@@ -264,6 +264,7 @@ def diagnose(
     missing: Missing = None,
     method: Annotated[str, typer.Option(help="state-space or algorithm1.")] = "state-space",
     pool: Annotated[bool, typer.Option("--pool", help="Trials of one schedule.")] = False,
+    active: Annotated[str, typer.Option(help="Regimes that can occur, as walk,run.")] = "",
     json_file: Json = None,
     quiet: Quiet = False,
 ) -> None:
@@ -271,10 +272,16 @@ def diagnose(
 
     Example: mechtrace diagnose gait.mechtrace new.csv
     """
+    say = sayer(quiet)
     trace, panel, _ = _model_and_data(model, data, missing, time, series)
-    diagnoses = [trace.diagnose(p) for p in _all_paths(trace, panel, method=method, pool=pool)]
-    for diagnosis in diagnoses:
-        sayer(quiet)(str(diagnosis))
+    paths = _all_paths(
+        trace, panel, method=method, pool=pool, active=active.split(",") if active else None
+    )
+    diagnoses = [trace.diagnose(path) for path in paths]
+    for diagnosis in diagnoses[:10]:
+        say(str(diagnosis))
+    if len(diagnoses) > 1:
+        say(_tally([diagnosis.verdict for diagnosis in diagnoses]))
     write_json(json_file, {"diagnoses": [diagnosis.to_dict() for diagnosis in diagnoses]})
 
 
@@ -335,6 +342,12 @@ def _model_and_data(
         data, missing=missing, channels=trace.channels_, time=time, series=series, regime=None
     )
     return trace, panel, how
+
+
+def _tally(verdicts: list[str]) -> str:
+    """How many recordings got which verdict."""
+    counts = [f"{verdicts.count(v)} {v}" for v in ("trust", "caution", "do not trust")]
+    return f"{len(verdicts)} recordings: {', '.join(counts)}"
 
 
 def _all_paths(trace: Any, panel: Any, **request: Any) -> list[Any]:

@@ -143,3 +143,74 @@ def bench_latents(
         world=world, series=series, seeds=seeds, say=sayer(quiet), **settings
     )
     write_json(json_file, result)
+
+
+@bench_app.command("convexity")
+def bench_convexity(
+    world: Annotated[str, typer.Option(help="Preset of the world.")] = "paper",
+    regimes: Annotated[int, typer.Option(help="Regimes.")] = 3,
+    seeds: Annotated[int, typer.Option(help="Fresh worlds.")] = 3,
+    series: Annotated[int, typer.Option(help="Training series per regime.")] = 400,
+    valid: Annotated[int, typer.Option(help="Valid recordings per world.")] = 510,
+    broken: Annotated[int, typer.Option(help="Recordings with the emergent edge.")] = 150,
+    steps: Annotated[int | None, typer.Option(help="Training steps (default: as fit).")] = None,
+    device: Device = "auto",
+    json_file: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Size and power of the convexity test, beside the paper's, on valid and broken transitions.
+
+    Example: mechtrace bench convexity --seeds 1 --valid 90 --broken 30
+    """
+    from .study_convexity import convexity_study
+
+    settings: dict[str, Any] = {"device": device} | ({"steps": steps} if steps else {})
+    result = convexity_study(
+        world=world, regimes=regimes, seeds=seeds, series=series, valid=valid, broken=broken,
+        say=sayer(quiet), **settings,
+    )  # fmt: skip
+    write_json(json_file, result)
+
+
+@bench_app.command("theory")
+def bench_theory(
+    world: Annotated[str, typer.Option(help="Preset of the world.")] = "paper-positive",
+    regimes: Annotated[int, typer.Option(help="Regimes.")] = 3,
+    seeds: Annotated[int, typer.Option(help="Fresh worlds.")] = 3,
+    series: Annotated[int, typer.Option(help="Recordings of each kind.")] = 200,
+    json_file: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Do errors respect Theorems 2 and 3? Noise, edge strength, length and shape; true latents.
+
+    Example: mechtrace bench theory --seeds 1
+    """
+    from .study_theory import theory_study
+
+    result = theory_study(
+        world=world, regimes=regimes, seeds=seeds, series=series, say=sayer(quiet)
+    )
+    write_json(json_file, result)
+
+
+@bench_app.command("scaling")
+def bench_scaling(
+    world: Annotated[str, typer.Option(help="Preset of the world.")] = "paper",
+    regimes: Annotated[int, typer.Option(help="Regimes in all.")] = 10,
+    active: Annotated[str, typer.Option(help="How many take part.")] = "2,3,4,5,6,7,8,9,10",
+    seeds: Annotated[int, typer.Option(help="Fresh worlds.")] = 5,
+    trials: Annotated[int, typer.Option(help="Transitions that share a schedule.")] = 200,
+    json_file: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """The paper's scaling table: Algorithm 1 with true latents against the number of regimes.
+
+    Example: mechtrace bench scaling --seeds 1 --active 6,7
+    """
+    from .study_scaling import scaling_study
+
+    result = scaling_study(
+        world=world, regimes=regimes, active=numbers(active), seeds=seeds, trials=trials,
+        say=sayer(quiet),
+    )  # fmt: skip
+    write_json(json_file, result)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from . import latents
 from .errors import DataError
 from .model import SequentialVAE
 from .recover.evidence import Evidence
+from .recover.innovations import Observed
 from .recover.reference import Reference
 from .seen import Encoded
 from .series import Panel
@@ -22,12 +24,13 @@ GROUP_ROWS = 50_000
 
 @dataclass(frozen=True, eq=False)
 class Stack:
-    """Some series side by side, padded at the end."""
+    """Some series side by side, padded at the end; pooled ones share their evidence."""
 
     names: list[str]
     times: list[np.ndarray]
     elapsed: np.ndarray  # (S, T)
     latents: np.ndarray  # (S, T, d)
+    expected: np.ndarray  # (S, T, K, d): what the judged block expects
     evidence: dict[str, Evidence]  # by block
     used: tuple[str, ...]
     judged: str
@@ -64,15 +67,34 @@ class Stack:
             if widen is not None:
                 widen = np.where(real, widen[rows], 1.0)
             evidence[name] = block.evidence(padded(seen.values), expected, widen)
+            if name == reference.judged.name:
+                predicted = cast(np.ndarray, expected)
         elapsed = np.maximum(panel.steps() / usual, 0.01)
         return cls(
             names=[str(name) for name in panel.names],
             times=[panel.time_of(i) for i in range(len(panel))],
             elapsed=np.where(real, elapsed[rows], 1.0),
             latents=padded(found.mean),
+            expected=predicted,
             evidence=evidence,
             used=used,
             judged=reference.judged.name,
+        )
+
+    @property
+    def typical_latents(self) -> np.ndarray:
+        """Latents of each answer, (S, T, d): averaged over the trials of a pool."""
+        return self.latents if self.trials == 1 else mean_of_known(self.latents)
+
+    def observed(self, answer: int, stacking: np.ndarray) -> Observed:
+        """What the diagnosis may look at: views of one series, or of all trials of a pool."""
+        steps = len(self.times[answer])
+        mine = slice(answer, answer + 1) if self.trials == 1 else slice(None)
+        return Observed(
+            self.latents[mine, :steps],
+            self.expected[mine, :steps],
+            self.elapsed[answer, :steps],
+            stacking,
         )
 
     def whole(self) -> Evidence:
@@ -80,7 +102,7 @@ class Stack:
         return sum((self.evidence[n] for n in self.used[1:]), self.evidence[self.used[0]])
 
     def pooled(self) -> Stack:
-        """Trials of one schedule: information adds up, latents are averaged."""
+        """Trials of one schedule: information adds up."""
         lengths = {len(time) for time in self.times}
         if len(lengths) > 1:
             raise DataError(
@@ -97,7 +119,6 @@ class Stack:
             names=["pooled"],
             times=self.times[:1],
             elapsed=self.elapsed[:1],
-            latents=mean_of_known(self.latents),
             evidence={name: part.pooled() for name, part in self.evidence.items()},
             trials=len(self.names),
         )

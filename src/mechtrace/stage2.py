@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import chi2, norm
@@ -29,6 +30,9 @@ from .stacks import Stack, groups, in_training_steps, mean_of_known
 UNEXPLAINED = 1e-3
 #: Recordings that are asked which regimes take part; more would hardly tell another thing.
 MOST_ASKED = 50
+#: Rows up to which trajectories keep latents and predictions for their diagnosis; without them it
+#: judges how large errors are, not what they depend on.
+KEPT_ROWS = 500_000
 
 
 def recover(
@@ -55,17 +59,17 @@ def recover(
     def stack(chosen: np.ndarray) -> Stack:
         return Stack.of(model, reference, panel[chosen], used, usual)
 
-    everything = np.arange(len(panel))
+    everything, keep = np.arange(len(panel)), panel.rows <= KEPT_ROWS
     with keeping_freed_memory():
         whole = stack(everything).pooled() if request.pool else None
         if request.active == "auto":
             asked = whole or stack(everything[:MOST_ASKED])
             request = replace(request, active=_taking_part(asked, reference, regimes))
         if whole is not None:
-            return _answer(whole, reference, regimes, request)
+            return _answer(whole, reference, regimes, request, keep=keep)
         found: dict[int, Trajectory] = {}
         for chosen in groups(panel.lengths):  # one after the other: memory stays bounded
-            paths = _answer(stack(chosen), reference, regimes, request)
+            paths = _answer(stack(chosen), reference, regimes, request, keep=keep)
             found |= zip(chosen.tolist(), paths, strict=True)
     return [found[i] for i in range(len(panel))]
 
@@ -77,38 +81,66 @@ def _taking_part(stack: Stack, reference: Reference, regimes: tuple[str, ...]) -
     return [regimes[k] for k in chosen]
 
 
+class Recovered(NamedTuple):
+    """The answer, what each block says alone if there are several, and what is judged by."""
+
+    answer: Answer
+    curves: dict[str, Answer]
+    judged: Evidence
+
+
+def _recovered(
+    stack: Stack,
+    reference: Reference,
+    regimes: tuple[str, ...],
+    active: list[int],
+    request: Request,
+) -> Recovered:
+    alone = {
+        name: seen.stacked(reference.offsets[name].of(active).stacking)
+        for name, seen in stack.evidence.items()
+    }
+    judged = alone[stack.judged]
+    if request.method == "algorithm1":
+        return Recovered(_by_algorithm1(stack, reference, active, request), {}, judged)
+    offsets = reference.combination(stack.used)[1].of(active)
+    several = len(stack.used) > 1
+    evidence = stack.whole().stacked(offsets.stacking) if several else alone[stack.used[0]]
+    series = SeriesOffset(offsets)
+    if request.known:
+        weights = _known_weights(stack, request, regimes)[..., active]
+        series = SeriesOffset.from_known(evidence, offsets, weights)
+    elif request.bias:
+        series = SeriesOffset.from_simplex(evidence, offsets, stack.elapsed)
+    answer = _by_state_space(series.removed_from(evidence), stack, request, series.variance)
+    curves = {
+        name: _by_state_space(
+            alone[name], stack, request, reference.offsets[name].of(active).variance
+        )
+        for name in (stack.used if several else ())
+    }
+    return Recovered(answer, curves, series.removed_from(judged))
+
+
 def _answer(
-    stack: Stack, reference: Reference, regimes: tuple[str, ...], request: Request
+    stack: Stack,
+    reference: Reference,
+    regimes: tuple[str, ...],
+    request: Request,
+    *,
+    keep: bool = True,
 ) -> list[Trajectory]:
+    """Trajectories of a stack; with `keep` they carry what a diagnosis looks at."""
     active = request.check(regimes)
-    judged = stack.evidence[stack.judged]
-    judged = judged.stacked(reference.offsets[stack.judged].of(active).stacking)
-    curves: dict[str, Answer] = {}
-    if request.method == "state-space":
-        offsets = reference.combination(stack.used)[1].of(active)
-        evidence = stack.whole().stacked(offsets.stacking)
-        series = SeriesOffset(offsets)
-        if request.known:
-            weights = _known_weights(stack, request, regimes)[..., active]
-            series = SeriesOffset.from_known(evidence, offsets, weights)
-        elif request.bias:
-            series = SeriesOffset.from_simplex(evidence, offsets, stack.elapsed)
-        answer = _by_state_space(series.removed_from(evidence), stack, request, series.variance)
-        if len(stack.used) > 1:
-            for name in stack.used:
-                own = reference.offsets[name].of(active)
-                curves[name] = _by_state_space(
-                    stack.evidence[name].stacked(own.stacking), stack, request, own.variance
-                )
-    else:
-        answer = _by_algorithm1(stack, reference, active, request)
+    answer, curves, judged = _recovered(stack, reference, regimes, active, request)
     surprises = surprise(judged.on_plane(), stack.elapsed, judged.log_det)
     residual = _residual(judged, answer.alpha)
     flags = _flags(judged, reference.judged.time, residual, curves)
     alpha, lower, upper = _of_all_regimes(answer, active, len(regimes))
     by_block = {name: _of_all_regimes(c, active, len(regimes)) for name, c in curves.items()}
-    information = stack.evidence[stack.judged].G.sum(axis=1)
-    latent_mean = mean_of_known(stack.latents, axis=1)
+    information = reference.judged.time * stack.evidence[stack.judged].G.sum(axis=1)
+    latent_mean = mean_of_known(stack.typical_latents, axis=1)
+    stacking = reference.offsets[stack.judged].of(active).stacking
     return [
         Trajectory(
             name=name,
@@ -131,6 +163,7 @@ def _answer(
                 block: Curve(*(part[s, : len(time)] for part in curve))
                 for block, curve in by_block.items()
             },
+            observed=stack.observed(s, stacking) if keep else None,
         )
         for s, (name, time) in enumerate(zip(stack.names, stack.times, strict=True))
     ]
@@ -188,7 +221,7 @@ def _by_algorithm1(
     stack: Stack, reference: Reference, active: list[int], request: Request
 ) -> Answer:
     means = reference.means[active]
-    free = algorithm1.static_weights(stack.latents, means, simplex=request.simplex)
+    free = algorithm1.static_weights(stack.typical_latents, means, simplex=request.simplex)
     known = (stack.evidence[stack.judged].dims > 0)[..., None]
     alpha, left = _smoothed(np.where(known, free, np.nan), request)
     # pointwise noise of the estimator, of which the smoothing leaves a share

@@ -12,6 +12,15 @@ Level = Literal["good", "caution", "bad"]
 VERDICTS = {"good": "trust", "caution": "caution", "bad": "do not trust"}
 
 
+def graded(value: float, caution: float, bad: float) -> Level:
+    """Level of a value that should be small.
+
+    >>> graded(2.0, caution=1.0, bad=3.0)
+    'caution'
+    """
+    return "bad" if value > bad else "caution" if value > caution else "good"
+
+
 @dataclass(frozen=True)
 class Finding:
     """One thing that was looked at."""
@@ -24,8 +33,8 @@ class Finding:
     next_step: str = ""
 
     def __str__(self) -> str:
-        advice = f" {self.next_step}" if self.next_step and self.level != "good" else ""
-        return f"[{self.level}] {self.code} = {self.value:.3g}: {self.meaning}{advice}"
+        advice = f" -> {self.next_step}" if self.next_step and self.level != "good" else ""
+        return f"{self.level:8}{self.code} = {self.value:.3g}: {self.meaning}{advice}"
 
 
 @dataclass(frozen=True)
@@ -61,4 +70,9 @@ class Diagnosis:
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {self.verdict}"]
-        return "\n".join([*lines, *(f"  {finding}" for finding in self.findings)])
+        return "\n".join([*lines, *(f"  {finding}" for finding in self.by_weight())])
+
+    def by_weight(self) -> list[Finding]:
+        """The findings, the worst first."""
+        order = {"bad": 0, "caution": 1, "good": 2}
+        return sorted(self.findings, key=lambda finding: order[finding.level])

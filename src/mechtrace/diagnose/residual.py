@@ -1,9 +1,9 @@
-"""Is the recording a mixture of the known mechanisms? Tests of right size, and the paper's own.
+"""Is the recording a mixture of the known mechanisms? A test of right size, and the paper's own.
 
-The statistic is the surprise: the squared one-step prediction error of the causal filter, in units
-of its predicted variance. No alpha is fitted to the step that is judged, so pure and mixed
-recordings are surprised alike if the model holds. What surprise is normal is not taken from a
-formula but from left-out pure series, in whole stretches, so that dependence over time counts.
+Two things can be odd about prediction errors. They may depend on the history (`dependence`: what a
+mechanism does that is not in the model), or just be large (`level_test`: a burst, another sensor).
+In both, the filter has not seen the step that it is judged by, so no alpha is fitted to it,
+and what is normal comes from stretches of left-out pure series, dependence over time included.
 """
 
 from __future__ import annotations
@@ -13,19 +13,32 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import ks_2samp
 
-DRAWS = 2000
+from ..recover.innovations import Observed
+from ..recover.reference import Reference
+from .dependence import Dependence, dependence
+from .resample import front, share_above, stretches
+
+DRAWS = 1000
+#: Numbers (draws x rows) held at once for a long recording.
+ROOM = 20_000_000
 #: Steps over which a local excess is looked for.
 WINDOW = 8
+#: Pooled trials see an excess of a percent or two, which every learned model has: this is let be.
+TOLERATED = 1.05
+#: How the allowed false alarms are shared out. Much is kept back: alpha moves in valid transitions
+#: and stands still in pure series, so the filter errs a little more than the latter say. With the
+#: truth as reference, tests at 0.035 and 0.01 raised 0.052 and 0.020 false alarms.
+TO_DEPENDENCE, TO_LEVEL = 0.5, 0.1
 
 
-@dataclass(frozen=True)
-class ConvexityTest:
-    """How surprising a recording is, in all and in its most surprising window."""
+@dataclass(frozen=True, eq=False)
+class LevelTest:
+    """How large errors are, in all and in their worst window."""
 
     p_overall: float
     p_window: float
-    excess: float  # mean surprise over that of pure series
-    peak: int  # first row of the most surprising window
+    excess: float  # mean squared error over that of pure series
+    peak: int  # first row of the worst window
     unusual: np.ndarray  # (T,) bool: rows in windows that pure series do not show
 
     @property
@@ -34,23 +47,65 @@ class ConvexityTest:
         return min(1.0, 2 * min(self.p_overall, self.p_window))
 
 
-def convexity_test(
+@dataclass(frozen=True, eq=False)
+class Convexity:
+    """Both tests of a recording."""
+
+    level: LevelTest
+    dependence: Dependence | None  # None where the path or the model does not tell
+
+    @property
+    def p_value(self) -> float:
+        """Of both together (Bonferroni, with unequal shares)."""
+        if self.dependence is None:
+            return self.level.p_value
+        return min(1.0, self.level.p_value / TO_LEVEL, self.dependence.p_value / TO_DEPENDENCE)
+
+    @property
+    def depends(self) -> bool:
+        """Whether the oddity is a dependence on the history, which says more than the level."""
+        odd = self.dependence
+        return odd is not None and bool(odd.found) and odd.p_value <= 0.05
+
+    def stretches(self) -> list[tuple[int, int]]:
+        """First and last row of what is odd."""
+        if self.dependence is not None and self.depends:
+            return list(self.dependence.found)
+        edges = np.flatnonzero(np.diff(np.concatenate([[0], self.level.unusual, [0]])))
+        return [(int(a), int(b) - 1) for a, b in edges.reshape(-1, 2)]
+
+
+def convexity(
+    surprise: np.ndarray, observed: Observed | None, reference: Reference, *, trials: int = 1
+) -> Convexity | None:
+    """Test surprises (T,) and what was observed against pure series; None without evidence."""
+    if not np.isfinite(surprise).any() or not np.isfinite(reference.surprise).any():
+        return None
+    level = level_test(surprise, reference.surprise, trials=trials)
+    if observed is None:
+        return Convexity(level, None)
+    return Convexity(level, dependence(observed.innovations(reference.precision), reference))
+
+
+def level_test(
     surprise: np.ndarray, pure: np.ndarray, *, trials: int = 1, seed: int = 0
-) -> ConvexityTest:
+) -> LevelTest:
     """Compare (T,) surprises with those of pure series (n, T'), NaN where there is none."""
     rows = np.flatnonzero(np.isfinite(surprise))
     found = surprise[rows]
     window = max(1, min(WINDOW, len(found)))
     normal = _resampled(pure, len(found), trials, np.random.default_rng(seed))
+    usual = normal.mean()
+    normal = normal * (TOLERATED if trials > 1 else 1.0)
     local, normal_local = _running_mean(found, window), _running_mean(normal, window)
     highest = normal_local.max(axis=1)
     unusual = np.zeros(len(surprise), bool)
     for start in np.flatnonzero(local > np.quantile(highest, 0.99)):
         unusual[rows[start : start + window]] = True
-    return ConvexityTest(
-        p_overall=_share_above(normal.mean(axis=1), found.mean()),
-        p_window=_share_above(highest, local.max()),
-        excess=float(found.mean() / normal.mean()),
+    return LevelTest(
+        p_overall=share_above(normal.mean(axis=1), found.mean()),
+        p_window=share_above(highest, local.max()),
+        excess=float(found.mean() / usual),
         peak=int(rows[int(local.argmax())]),
         unusual=unusual,
     )
@@ -63,34 +118,27 @@ def paper_test(residual: np.ndarray, pure: np.ndarray) -> float:
     steps for independent, so its size is not what it says; kept for comparison.
     """
     a, b = residual[np.isfinite(residual)], pure[np.isfinite(pure)]
-    return float(ks_2samp(a, b).pvalue)
+    return float(ks_2samp(a, b).pvalue) if len(a) and len(b) else 1.0
+
+
+def static_residuals(latents: np.ndarray, means: np.ndarray, alpha: np.ndarray) -> np.ndarray:
+    """|z - mu_0 - B alpha| of the paper, for latents (..., d) and weights (..., K)."""
+    return np.linalg.norm(latents - alpha @ means, axis=-1)
 
 
 def _resampled(pure: np.ndarray, steps: int, trials: int, rng: np.random.Generator) -> np.ndarray:
-    """(DRAWS, steps) of normal surprise: whole series, laid end to end, averaged over trials."""
-    lengths = np.isfinite(pure).sum(axis=1)
-    pure = pure[lengths > 0]
-    lengths = lengths[lengths > 0]
-    total = np.zeros((DRAWS, steps))
+    """(draws, steps) of normal surprise, averaged over trials."""
+    known = np.isfinite(pure)
+    first = front(pure, known)
+    draws = max(200, min(DRAWS, ROOM // steps))
+    total = np.zeros((draws, steps))
     for _ in range(trials):
-        filled = np.zeros(DRAWS, dtype=int)
-        while (filled < steps).any():
-            which = rng.integers(len(pure), size=DRAWS)
-            room = steps - filled
-            for draw in np.flatnonzero(room > 0):
-                series = pure[which[draw]]
-                series = series[np.isfinite(series)]
-                take = min(len(series), room[draw])
-                first = rng.integers(len(series) - take + 1)
-                total[draw, filled[draw] : filled[draw] + take] += series[first : first + take]
-                filled[draw] += take
+        for place, which, rows in stretches(known.sum(axis=1), steps, draws, rng, share=1.0):
+            total[:, place] += first[which[:, None], rows]
     return total / trials
 
 
 def _running_mean(values: np.ndarray, window: int) -> np.ndarray:
-    views = np.lib.stride_tricks.sliding_window_view(values, window, axis=-1)
-    return views.mean(axis=-1)
-
-
-def _share_above(normal: np.ndarray, value: float) -> float:
-    return float((1 + (normal >= value).sum()) / (1 + len(normal)))
+    total = np.cumsum(values, axis=-1)
+    total = np.concatenate([np.zeros((*total.shape[:-1], 1)), total], axis=-1)
+    return (total[..., window:] - total[..., :-window]) / window

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -13,12 +13,16 @@ from ..errors import ConfigError, DataError
 from .blocks import Block, parse
 from .choose import Choice, Material, joined
 from .evidence import Evidence
+from .innovations import Innovations
 from .offsets import Offsets
 from .statespace import surprise
 from .support import Support
 
+#: Pure series whose innovations are kept.
+KEPT = 400
 #: Fields that are plain arrays, as older models have them too.
 FIGURES = ("means", "spread", "noise", "between", "surprise", "width", "steps")
+FOR_TESTS = ("pure_error", "pure_past", "gram")
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +40,11 @@ class Reference:
     offsets: dict[str, Offsets]  # by the name of a block or of a combination of them
     choice: Choice
     support: Support
+    # for the convexity test: innovations of some pure series and the latents before, (n, T, d)
+    pure_error: np.ndarray = field(default_factory=lambda: np.empty((0, 0, 0)))
+    pure_past: np.ndarray = field(default_factory=lambda: np.empty((0, 0, 0)))
+    # (K, K) mean of M' R^-1 M over pure rows: how far apart the regimes' predictions are
+    gram: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
 
     @classmethod
     def measure(
@@ -76,13 +85,15 @@ class Reference:
             if name in choice.blocks:
                 chosen.append(seen)
             if name == main:
-                surprises = _surprise(seen, offsets[name])
+                tested = _for_the_tests(
+                    blocks[name], offsets[name], seen, values, cast(Any, expected), regime
+                )
         if len(chosen) > 1:
             whole = sum(chosen[1:], chosen[0])
             offsets[joined(choice.blocks)] = Offsets.measure(whole, regime)
         return cls(
             **_figures(latents, predicted, known, regime),
-            surprise=surprises.astype(np.float32),
+            **tested,
             width=(width[known] ** 2).mean(axis=0),
             blocks=blocks,
             offsets=offsets,
@@ -112,6 +123,11 @@ class Reference:
         """The block by which it is judged whether the known mechanisms explain a step."""
         return self.blocks[judged(self.choice.blocks)]
 
+    @property
+    def precision(self) -> np.ndarray:
+        """Inverse of the noise covariance of the judged block."""
+        return np.linalg.inv(self.judged.noise)
+
     def excess(self, scale: np.ndarray) -> np.ndarray:
         """By how much the encoder's variance at rows of deviation (rows, d) exceeds the usual."""
         return np.maximum(scale**2 - self.width, 0.0)
@@ -120,7 +136,8 @@ class Reference:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """For storage."""
-        out = {name: getattr(self, name) for name in FIGURES} | self.support.arrays()
+        out = {name: getattr(self, name) for name in (*FIGURES, *FOR_TESTS)}
+        out |= self.support.arrays()
         for block in self.blocks.values():
             out |= {f"block/{block.name}/{part}": getattr(block, part) for part in BLOCK_PARTS}
         for name, offsets in self.offsets.items():
@@ -139,7 +156,7 @@ class Reference:
         }
         if not all(name in stored for name in FIGURES):
             return None
-        figures = {name: stored[name] for name in FIGURES}
+        figures = {name: stored[name] for name in (*FIGURES, *FOR_TESTS) if name in stored}
         if "choice" not in stored:
             return cls._without_blocks(figures)
         blocks = {
@@ -174,6 +191,33 @@ BLOCK_PARTS = ("means", "noise", "time")
 def judged(chosen: tuple[str, ...]) -> str:
     """The chosen conditional block, or the plainest."""
     return next((n for n in chosen if parse(n)[0] == "conditional"), "conditional(1)")
+
+
+def _for_the_tests(
+    block: Block,
+    offsets: Offsets,
+    evidence: Evidence,
+    values: np.ndarray,
+    expected: np.ndarray,
+    regime: np.ndarray,
+) -> dict[str, np.ndarray]:
+    """What the tests of a recording compare it with: errors of pure series by the judged block."""
+    some = np.sort(np.argsort(_rank(regime), kind="stable")[:KEPT])
+    stacked = offsets.stacking.T @ expected[some]
+    precision = np.linalg.inv(block.noise)
+    pure = Innovations.of(values[some][:, None], stacked[:, None], precision)
+    seen = evidence.stacked(offsets.stacking)
+    return {
+        "surprise": _surprise(evidence, offsets).astype(np.float32),
+        "pure_error": pure.error.astype(np.float32),
+        "pure_past": pure.past.astype(np.float32),
+        "gram": block.time * seen.G[seen.dims > 0].mean(axis=0),
+    }
+
+
+def _rank(regime: np.ndarray) -> np.ndarray:
+    """The place of each series among those of its regime."""
+    return np.array([(regime[:i] == k).sum() for i, k in enumerate(regime)])
 
 
 def _surprise(evidence: Evidence, offsets: Offsets) -> np.ndarray:

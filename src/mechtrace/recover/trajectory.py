@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .events import Event, find_events
+from .innovations import Observed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,6 +55,7 @@ class Trajectory:
     trials: int = 1
     calibration: str = ""  # "two-point" or "matrix" where known stretches have corrected it
     blocks: dict[str, Curve] = field(default_factory=dict, repr=False)  # if there are several
+    observed: Observed | None = field(repr=False, default=None)  # for the diagnosis
 
     def __len__(self) -> int:
         return len(self.time)

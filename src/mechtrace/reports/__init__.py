@@ -14,6 +14,7 @@ import numpy as np
 from ..atomic import atomic_path
 
 if TYPE_CHECKING:
+    from ..diagnose import Diagnosis
     from ..estimator import Trace
     from ..recover.trajectory import Trajectory
 
@@ -24,7 +25,8 @@ body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding
 color:#1a1a1a;background:#fff}
 h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2rem}img{max-width:100%}
 table{border-collapse:collapse;font-size:.9rem}td,th{padding:.2rem .7rem;text-align:left;
-border-bottom:1px solid #ddd}.lead{font-size:1.15rem}pre{white-space:pre-wrap;font-size:.85rem}
+border-bottom:1px solid #ddd;vertical-align:top}.bad{color:#a1260d}.caution{color:#8a5a00}
+.good{color:#2e6b34}.level{font-weight:600;white-space:nowrap}.lead{font-size:1.15rem}pre{white-space:pre-wrap;font-size:.85rem}
 """
 
 
@@ -37,9 +39,10 @@ def report(
 ) -> None:
     """Write the report; `truth` (T, K) is drawn dashed where it is known."""
     many = list(paths) if isinstance(paths, Sequence) else [paths]
-    body = [f"<p class='lead'>{escape(str(many[0]))}</p>"]
-    for path in many[:SHOWN]:
-        body.append(_section(path, truth))
+    judged = [model.diagnose(path) for path in many[:SHOWN]]
+    body = [_lead(many[0], judged[0])] if many else []
+    for path, diagnosis in zip(many, judged, strict=False):
+        body.append(_section(path, truth) + _findings(diagnosis))
     if len(many) > SHOWN:
         body.append(f"<p>{len(many) - SHOWN} more recordings are not drawn.</p>")
     body.append(f"<h2>The model</h2><pre>{escape(model.card_)}</pre>")
@@ -49,6 +52,39 @@ def report(
     )
     with atomic_path(file) as temporary:
         temporary.write_text(html, encoding="utf-8")
+
+
+#: What each verdict asks of the reader.
+ADVICE = {
+    "trust": "Nothing speaks against this curve.",
+    "caution": "Read this curve with caution.",
+    "do not trust": "Do not trust this curve.",
+}
+
+
+def _lead(path: Trajectory, diagnosis: Diagnosis) -> str:
+    """The answer, the verdict and the worst finding, before anything else."""
+    worst = diagnosis.by_weight()[0]
+    why = "" if worst.level == "good" else f" {escape(worst.meaning)}"
+    return (
+        f"<p class='lead'>{escape(str(path))}. <span class='level {worst.level}'>"
+        f"{ADVICE[diagnosis.verdict]}</span>{why}</p>"
+    )
+
+
+def _findings(diagnosis: Diagnosis) -> str:
+    rows = "".join(
+        f"<tr><td class='level {f.level}'>{f.level}</td><td>{escape(f.code)}</td>"
+        f"<td>{f.value:.3g}</td><td>{f.threshold:.3g}</td><td>{escape(f.meaning)}"
+        + (f" <em>{escape(f.next_step)}</em>" if f.next_step and f.level != "good" else "")
+        + "</td></tr>"
+        for f in diagnosis.by_weight()
+    )
+    head = "".join(f"<th>{h}</th>" for h in ("", "finding", "value", "limit", "what it means"))
+    return (
+        f"<h3>Can it be trusted? <span class='level'>{escape(diagnosis.verdict)}</span></h3>"
+        f"<table><tr>{head}</tr>{rows}</table>"
+    )
 
 
 def _section(path: Trajectory, truth: np.ndarray | None) -> str:
