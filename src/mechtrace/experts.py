@@ -98,7 +98,9 @@ class StackedLinear(nn.Module):
         return (self.shared + self.own).flatten(0, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(kinds * copies, N, inputs) -> (kinds * copies, N, outputs)."""
+        """(kinds * copies, N, inputs), or (N, inputs) for all -> (kinds * copies, N, outputs)."""
+        if x.ndim == 2:
+            return self._of_all(x)
         if self.bias is None:
             return torch.bmm(x, self.weight)
         wide = 8 * self.bias.shape[-1] > x.shape[-1]
@@ -106,6 +108,16 @@ class StackedLinear(nn.Module):
             return torch.baddbmm(self.bias, x, self.weight)
         # few outputs of many inputs: on a CPU the transposed product takes a third of the time
         return torch.baddbmm(self.bias.mT, self.weight.mT, x.mT).mT
+
+    def _of_all(self, x: Tensor) -> Tensor:
+        """Every layer sees the same rows: one product, transposed as above."""
+        weight = self.weight.mT
+        flat = weight.flatten(0, 1)
+        if self.bias is None:
+            out = flat @ x.mT
+        else:
+            out = torch.addmm(self.bias.flatten()[:, None], flat, x.mT)
+        return out.unflatten(0, weight.shape[:2]).mT
 
 
 class AffineExperts(ExpertBank):
@@ -128,10 +140,10 @@ class AffineExperts(ExpertBank):
 
     def conditional_mean(self, history: Tensor) -> Tensor:
         """Closed form: the mean network itself."""
-        history = self.for_all(history)
-        h = F.leaky_relu(self.first(history), SLOPE)
+        spare = not torch.is_grad_enabled()  # nobody will ask for what was there before
+        h = F.leaky_relu(self.first(history), SLOPE, inplace=spare)
         for layer in self.middle:
-            h = F.leaky_relu(layer(h), SLOPE)
+            h = F.leaky_relu(layer(h), SLOPE, inplace=spare)
         return self.last(h) + self.skip(history)
 
     def noise_scale(self, history: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from .windows import crop_rows, find_runs
 #: Rows encoded in one call; bounds memory whatever the length of a series.
 CHUNK_ROWS = 1 << 15
 #: Rows predicted in one call: K hidden layers of so many rows still fit into a processor's cache.
-PREDICTED_ROWS = 1 << 11
+PREDICTED_ROWS = 1 << 9
 
 
 @dataclass(frozen=True, eq=False)
