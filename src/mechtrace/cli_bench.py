@@ -150,6 +150,7 @@ def bench_convexity(
     world: Annotated[str, typer.Option(help="Preset of the world.")] = "paper",
     regimes: Annotated[int, typer.Option(help="Regimes.")] = 3,
     seeds: Annotated[int, typer.Option(help="Fresh worlds.")] = 3,
+    first: Annotated[int, typer.Option(help="Seed of the first of them.")] = 0,
     series: Annotated[int, typer.Option(help="Training series per regime.")] = 400,
     valid: Annotated[int, typer.Option(help="Valid recordings per world.")] = 510,
     broken: Annotated[int, typer.Option(help="Recordings with the emergent edge.")] = 150,
@@ -166,7 +167,7 @@ def bench_convexity(
 
     settings: dict[str, Any] = {"device": device} | ({"steps": steps} if steps else {})
     result = convexity_study(
-        world=world, regimes=regimes, seeds=seeds, series=series, valid=valid, broken=broken,
+        world=world, regimes=regimes, seeds=seeds, first=first, series=series, valid=valid, broken=broken,
         say=sayer(quiet), **settings,
     )  # fmt: skip
     write_json(json_file, result)

@@ -16,6 +16,8 @@ from .recover.trajectory import Trajectory
 from .store import versions
 
 SCHEDULES = ("simple", "medium", "complex")
+#: Weights nearer to 0 or 1 than this count as being at the edge of the simplex.
+EDGE = 0.02
 
 
 def recovery_study(
@@ -80,12 +82,19 @@ def _compare(trace: Trace, glide: worlds.Simulation) -> dict[str, float]:
     def corr(curves: Sequence[np.ndarray]) -> float:
         return float(np.mean([weight_correlation(truth[late], c[late]) for c in curves]))
 
-    def cover(lower: Sequence[np.ndarray], upper: Sequence[np.ndarray]) -> float:
-        inside = [
-            ((a <= truth + 1e-9) & (truth <= b + 1e-9))[late].mean()
-            for a, b in zip(lower, upper, strict=True)
-        ]
-        return float(np.mean(inside))
+    # a weight of exactly 0 lies in every interval that reaches down to 0: look at the others too
+    between = ((truth > EDGE) & (truth < 1 - EDGE))[late]
+
+    def cover(
+        name: str, lower: Sequence[np.ndarray], upper: Sequence[np.ndarray]
+    ) -> dict[str, float]:
+        inside = np.stack(
+            [
+                ((a <= truth + 1e-9) & (truth <= b + 1e-9))[late]
+                for a, b in zip(lower, upper, strict=True)
+            ]
+        )
+        return {name: float(inside.mean()), f"{name}_between": float(inside[:, between].mean())}
 
     return {
         "pooled": corr([pooled.alpha]),
@@ -96,10 +105,10 @@ def _compare(trace: Trace, glide: worlds.Simulation) -> dict[str, float]:
         "algorithm1_pooled_told_active": corr([told.alpha]),
         "algorithm1_single": corr([path.alpha for path in static_singles]),
         "pooled_mae": weight_error(truth[late], pooled.alpha[late]),
-        "cover_pooled": cover([pooled.lower], [pooled.upper]),
-        "cover_single": cover([p.lower for p in singles], [p.upper for p in singles]),
-        "oracle_cover_pooled": cover(list(best_pooled.lower), list(best_pooled.upper)),
-        "oracle_cover_single": cover(list(best.lower), list(best.upper)),
+        **cover("cover_pooled", [pooled.lower], [pooled.upper]),
+        **cover("cover_single", [p.lower for p in singles], [p.upper for p in singles]),
+        **cover("oracle_cover_pooled", list(best_pooled.lower), list(best_pooled.upper)),
+        **cover("oracle_cover_single", list(best.lower), list(best.upper)),
     }
 
 

@@ -97,6 +97,7 @@ def convexity_study(
     world: str = "paper",
     regimes: int = 3,
     seeds: int = 3,
+    first: int = 0,
     series: int = 400,
     valid: int = 510,
     broken: int = 150,
@@ -112,7 +113,7 @@ def convexity_study(
     varied at the first length and the other way round, around strength 0.5 and length 50.
     """
     rows: list[dict[str, Any]] = []
-    for seed in range(seeds):
+    for seed in range(first, first + seeds):
         drawn = worlds.make(world, seed=seed, regimes=regimes)
         trace = Trace(seed=seed, **settings).fit(drawn.simulate(series).panel, progress=False)
         pure = drawn.simulate(100, seed=3)
@@ -138,6 +139,7 @@ def convexity_study(
         "regimes": regimes,
         "series_per_regime": series,
         "seeds": seeds,
+        "first_seed": first,
         "rows": rows,
         "settings": Trace(**settings).get_params(),
         "versions": versions(),
