@@ -264,8 +264,8 @@ def convexity() -> str:
             )
     lines += [
         "",
-        "`mechtrace bench convexity --series 2000 --seeds 5 --first 10 --broken 100 --device cuda`,"
-        " and with `--world paper-positive`, on one H200.",
+        "`mechtrace bench convexity --series 2000 --seeds 5 --first 10 --broken 100`, and with"
+        " `--world paper-positive`, each with `--device cuda` on one H200.",
     ]
     return "\n".join(lines) + "\n"
 

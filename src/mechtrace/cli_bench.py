@@ -167,8 +167,8 @@ def bench_convexity(
 
     settings: dict[str, Any] = {"device": device} | ({"steps": steps} if steps else {})
     result = convexity_study(
-        world=world, regimes=regimes, seeds=seeds, first=first, series=series, valid=valid, broken=broken,
-        say=sayer(quiet), **settings,
+        world=world, regimes=regimes, seeds=seeds, first=first, series=series, valid=valid,
+        broken=broken, say=sayer(quiet), **settings,
     )  # fmt: skip
     write_json(json_file, result)
 
