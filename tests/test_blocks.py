@@ -37,7 +37,7 @@ def slow_moments(z: np.ndarray, window: int) -> np.ndarray:
 def test_moments_equal_the_slow_way_and_start_anew_after_a_gap(window, seed):
     z = np.random.default_rng(seed).standard_normal((25, 3))
     position = np.concatenate([np.arange(12), np.arange(13)])  # a gap after twelve rows
-    found = blocks.observed(f"moments({window})", z, position)
+    found = blocks.observed(f"moments({window})", z[:, None], position[:, None])[:, 0]
     for row in range(25):
         first = 0 if row < 12 else 12
         if position[row] < window - 1:
@@ -48,8 +48,9 @@ def test_moments_equal_the_slow_way_and_start_anew_after_a_gap(window, seed):
 
 def test_a_few_rows_are_seen_as_in_the_whole():
     z = np.random.default_rng(0).standard_normal((500, 2))
-    whole = blocks.observed("moments(16)", z, np.arange(500))[-1]
-    alone = blocks.observed("moments(16)", z[-16:], np.arange(16))[-1]
+    both = np.stack([z, z[::-1]], axis=1)  # beside another series
+    whole = blocks.observed("moments(16)", both, np.arange(500)[:, None].repeat(2, 1))[-1, 0]
+    alone = blocks.observed("moments(16)", z[-16:, None], np.arange(16)[:, None])[-1, 0]
     np.testing.assert_array_equal(whole, alone)
 
 

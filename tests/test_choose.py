@@ -13,8 +13,9 @@ REGIME = np.tile([0, 1], 8)
 
 def material(values, expected):
     def show(name):
-        seen = [observed(name, series, np.arange(len(series))) for series in values]
-        return np.stack(seen), expected if name.startswith("conditional") else None
+        steps = np.arange(values.shape[1])[:, None].repeat(len(values), 1)
+        seen = observed(name, values.swapaxes(0, 1), steps).swapaxes(0, 1)
+        return seen, expected if name.startswith("conditional") else None
 
     return show
 

@@ -95,7 +95,8 @@ def test_two_blocks_stream_as_they_recover(with_two_blocks, glide):
 def test_a_horizon_follows_each_expert(trained):
     model = copy.deepcopy(trained.model_).double()
     z = np.random.default_rng(0).standard_normal((9, 4))
-    found = predict(model, z, np.arange(9), horizon=3)
+    z_, steps_ = z[:, None], np.arange(9)[:, None]
+    found = predict(model, z_, steps_, horizon=3)[:, 0]
     assert np.isnan(found[:4]).all()
     assert np.isfinite(found[4:]).all()
     past = [torch.from_numpy(z[5]), torch.from_numpy(z[6])]  # the rows three and four before
@@ -105,7 +106,7 @@ def test_a_horizon_follows_each_expert(trained):
             history = stack_history(torch.stack([*steps[-2:], steps[-1]])[None], 2)[:, 0]
             steps.append(model.experts.conditional_mean(history)[k, 0])
         np.testing.assert_allclose(
-            predict(model, z, np.arange(9), horizon=2)[8, k], steps[3], atol=1e-12
+            predict(model, z_, steps_, horizon=2)[8, 0, k], steps[3], atol=1e-12
         )
 
 

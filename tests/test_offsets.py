@@ -133,14 +133,15 @@ def test_predictions_give_way_outside_the_support():
     support = Support.of(latents)
     assert support.trust(latents).min() == 1.0
     far = np.array([[0.0, 0.0], [0.0, 0.0], [100.0, 0.0], [0.0, 0.0], [0.0, 0.0]])
-    expected = np.full((5, 3, 2), 50.0)
+    far = far[:, None]
+    expected = np.full((5, 1, 3, 2), 50.0)
     means = np.zeros((3, 2))
-    support.shrink(expected, means, far, np.array([2, 3, 4]), range(1, 3))
+    support.shrink(expected, means, far, range(1, 3))
     assert (expected[2] == 50).all()  # its two predecessors lie inside
     assert np.abs(expected[3]).max() < 5
     np.testing.assert_array_equal(expected[3], expected[4])
     everywhere = Support.everywhere(2)
-    everywhere.shrink(expected, means, far, np.array([2, 3, 4]), range(1, 3))
+    everywhere.shrink(expected, means, far, range(1, 3))
     assert (expected[2] == 50).all()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -84,17 +85,25 @@ def predict(
 ) -> np.ndarray:
     """What each expert expects of a row, given the history `horizon` steps before it.
 
-    From latents (rows, d), whose `position` is as `windows.positions` gives it: (rows, K, d), NaN
-    without a history.
+    From latents (T, S, d) of series side by side, of which `position` (T, S) counts the steps
+    since the last gap: (T, S, K, d), NaN without a history. In memory it is (K, d, T, S), as
+    the experts give it and as evidence is made of it.
     """
-    lags, d = model.config.lags, model.config.latents
-    out = np.full((len(mean), model.regimes, d), np.nan)
+    lags, (steps, series, d) = model.config.lags, mean.shape
+    out = np.full((model.regimes, d, steps * series), np.nan)
     ready = np.flatnonzero(position >= lags + horizon - 1)
-    known = torch.from_numpy(mean).to(model.centre.device, model.centre.dtype)
+    known = torch.from_numpy(mean.reshape(-1, d)).to(model.centre.device, model.centre.dtype)
     for first in range(0, len(ready), PREDICTED_ROWS):
-        rows = ready[first : first + PREDICTED_ROWS]
-        before = torch.from_numpy(rows).to(known.device)
-        lagged = [known[before - lag] for lag in range(horizon, horizon + lags)]
+        rows: Any = ready[first : first + PREDICTED_ROWS]
+        if rows[-1] - rows[0] < len(rows):  # no gap between them: nothing needs to be copied
+            lagged = [
+                known[rows[0] - lag * series : rows[-1] + 1 - lag * series]
+                for lag in range(horizon, horizon + lags)
+            ]
+            rows = slice(rows[0], rows[-1] + 1)
+        else:
+            before = torch.from_numpy(rows).to(known.device)
+            lagged = [known[before - lag * series] for lag in range(horizon, horizon + lags)]
         expected = model.experts.ahead(torch.cat(lagged, dim=-1), horizon)
-        out[rows] = expected.cpu().numpy().transpose(1, 0, 2)
-    return out
+        out[:, :, rows] = expected.cpu().numpy().transpose(0, 2, 1)
+    return out.reshape(model.regimes, d, steps, series).transpose(2, 3, 0, 1)

@@ -13,27 +13,24 @@ from .recover.choose import choose
 from .recover.reference import Reference
 from .recover.support import Support
 from .series import Panel
-from .windows import crop_rows, positions
+from .windows import side_by_side
 
 
 class Seen(NamedTuple):
-    """Values (rows, p) of a block and, if they depend on the history, predictions (rows, K, p)."""
+    """Values of a block (T, S, p) and, if they depend on the history, predictions (T, S, K, p)."""
 
     values: np.ndarray
     expected: np.ndarray | None
 
 
 class Encoded:
-    """Rows of latents; blocks look at them.
+    """Latents (T, S, d) of series side by side, step by step; blocks look at them.
 
-    `position` (rows,) counts the rows since the last gap, -1 where a row was not observed.
+    `position` (T, S) counts the steps since the last gap, -1 where nothing was observed.
     """
 
-    def __init__(
-        self, model: SequentialVAE, mean: np.ndarray, position: np.ndarray | None = None
-    ) -> None:
-        self.model, self.mean = model, mean
-        self.position = np.arange(len(mean)) if position is None else position
+    def __init__(self, model: SequentialVAE, mean: np.ndarray, position: np.ndarray) -> None:
+        self.model, self.mean, self.position = model, mean, position
 
     def see(
         self, name: str, support: Support | None = None, means: np.ndarray | None = None
@@ -45,27 +42,34 @@ class Encoded:
             return Seen(values, None)
         expected = latents.predict(self.model, self.mean, self.position, size)
         if support is not None and means is not None:
-            lags = self.model.config.lags
-            ready = np.flatnonzero(self.position >= lags + size - 1)
-            support.shrink(expected, means, self.mean, ready, range(size, size + lags))
+            lags = range(size, size + self.model.config.lags)
+            support.shrink(expected, means, self.mean, lags)
         return Seen(values, expected)
+
+
+def gather(flat: np.ndarray, rows: np.ndarray, position: np.ndarray) -> np.ndarray:
+    """(T, S, ...) of (rows, ...), NaN where nothing was observed."""
+    out = flat[rows]
+    hidden = position < 0
+    if hidden.any():
+        out[hidden] = np.nan
+    return out
 
 
 def measure_reference(model: SequentialVAE, pieces: Panel, regime: np.ndarray) -> Reference:
     """What stage 2 needs to know of pure series, each of one regime (n,)."""
     found = latents.encode(model, pieces)
-    encoded = Encoded(model, found.mean, positions(pieces))
-    place, real = crop_rows(pieces.offsets[:-1], pieces.lengths, int(pieces.lengths.max()))
-
-    def padded(flat: np.ndarray) -> np.ndarray:
-        mask = real.reshape(*real.shape, *[1] * (flat.ndim - 1))
-        return np.where(mask, flat[place], np.nan)
+    rows, position = side_by_side(pieces)
+    mean, scale = (gather(part, rows, position) for part in (found.mean, found.scale))
+    encoded = Encoded(model, mean, position)
 
     def material(name: str) -> tuple[np.ndarray, np.ndarray | None]:
         seen = encoded.see(name)
-        return padded(seen.values), None if seen.expected is None else padded(seen.expected)
+        expected = None if seen.expected is None else seen.expected.swapaxes(0, 1)
+        return seen.values.swapaxes(0, 1), expected
 
-    mean, lags = padded(found.mean), model.config.lags
-    names = candidates(lags, int(np.median(np.isfinite(mean).all(-1).sum(axis=1))))
+    lags = model.config.lags
+    names = candidates(lags, int(np.median((position >= 0).sum(axis=0))))
     choice = choose(material, names, regime, lags)
-    return Reference.of_material(mean, padded(found.scale), material, regime, choice)
+    by_series = mean.swapaxes(0, 1)
+    return Reference.of_material(by_series, scale.swapaxes(0, 1), material, regime, choice)

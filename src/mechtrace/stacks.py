@@ -14,9 +14,9 @@ from .model import SequentialVAE
 from .recover.evidence import Evidence
 from .recover.innovations import Observed
 from .recover.reference import Reference
-from .seen import Encoded
+from .seen import Encoded, gather
 from .series import Panel
-from .windows import crop_rows, positions
+from .windows import side_by_side
 
 #: Rows of padded series that are worked on at once; more would leave the processor's cache.
 GROUP_ROWS = 50_000
@@ -47,34 +47,27 @@ class Stack:
     ) -> Stack:
         """Encode a panel and let the blocks look at it; `usual` is the time between rows."""
         found = latents.encode(model, panel)
-        encoded = Encoded(model, found.mean, positions(panel))
+        rows, position = side_by_side(panel)
+        encoded = Encoded(model, gather(found.mean, rows, position), position)
         excess = reference.excess(found.scale)
-        rows, real = crop_rows(panel.offsets[:-1], panel.lengths, int(panel.lengths.max()))
-
-        def padded(flat: np.ndarray) -> np.ndarray:
-            # one long series is not copied; many lie step by step, as the engine works on them
-            out = flat[None] if len(rows) == 1 else flat[rows.T].swapaxes(0, 1)
-            if not real.all():
-                out[~real] = np.nan
-            return out
-
         evidence = {}
         for name in dict.fromkeys([*used, reference.judged.name]):
             block = reference.blocks[name]
             seen = encoded.see(name, reference.support, reference.means)
-            expected = None if seen.expected is None else padded(seen.expected)
+            expected = None if seen.expected is None else seen.expected.swapaxes(0, 1)
             widen = block.widening(excess)
             if widen is not None:
-                widen = np.where(real, widen[rows], 1.0)
-            evidence[name] = block.evidence(padded(seen.values), expected, widen)
+                widen = widen[rows].T
+            evidence[name] = block.evidence(seen.values.swapaxes(0, 1), expected, widen)
             if name == reference.judged.name:
                 predicted = cast(np.ndarray, expected)
-        elapsed = np.maximum(panel.steps() / usual, 0.01)
+        elapsed = np.maximum(panel.steps() / usual, 0.01)[rows]
+        real = np.arange(len(rows))[:, None] < panel.lengths
         return cls(
             names=[str(name) for name in panel.names],
             times=[panel.time_of(i) for i in range(len(panel))],
-            elapsed=np.where(real, elapsed[rows], 1.0),
-            latents=padded(found.mean),
+            elapsed=np.where(real, elapsed, 1.0).T,
+            latents=encoded.mean.swapaxes(0, 1),
             expected=predicted,
             evidence=evidence,
             used=used,

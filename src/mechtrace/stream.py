@@ -123,7 +123,9 @@ class Stream:
         else:
             self.rows.clear()
             self.latents.clear()
-        encoded = Encoded(self.model, np.array(self.latents).reshape(-1, scale.shape[-1]))
+        steps = len(self.latents)
+        past = np.array(self.latents).reshape(steps, 1, scale.shape[-1])
+        encoded = Encoded(self.model, past, np.arange(steps)[:, None])
         parts = [self._of_block(block, encoded, scale) for block in self.used]
         whole = sum(parts[1:], parts[0])
         return whole.stacked(self.offsets.stacking).on_plane()
@@ -133,8 +135,6 @@ class Stream:
             kinds = (1, 1, *block.means.shape)
             return block.evidence(np.full((1, 1, kinds[-1]), np.nan), np.full(kinds, np.nan))
         seen = encoded.see(block.name, self.reference.support, self.reference.means)
-        expected = None if seen.expected is None else seen.expected[None, -1:]
+        expected = None if seen.expected is None else seen.expected[-1:]
         widen = block.widening(self.reference.excess(scale))
-        return block.evidence(
-            seen.values[None, -1:], expected, None if widen is None else widen[None]
-        )
+        return block.evidence(seen.values[-1:], expected, None if widen is None else widen[None])

@@ -74,6 +74,12 @@ def positions(panel: Panel) -> np.ndarray:
     return out
 
 
+def side_by_side(panel: Panel) -> tuple[np.ndarray, np.ndarray]:
+    """Row numbers (T, S) of all series, step by step, and the position of each; -1 on padding."""
+    rows, real = crop_rows(panel.offsets[:-1], panel.lengths, int(panel.lengths.max()))
+    return rows.T, np.where(real, positions(panel)[rows], -1).T
+
+
 def training_runs(panel: Panel, lags: int) -> Runs:
     """Labelled runs that are long enough to learn from; every regime must have one."""
     if panel.codes is None or not (panel.codes >= 0).any():

@@ -59,9 +59,9 @@ def memory(name: str, lags: int) -> int:
 
 
 def observed(name: str, latents: np.ndarray, position: np.ndarray) -> np.ndarray:
-    """What a block sees at each row of latents (rows, d): (rows, p), NaN without enough past.
+    """What a block sees in latents (T, S, d) of series side by side: (T, S, p), NaN without past.
 
-    `position` (rows,) counts the rows since the last gap, -1 where a row was not observed.
+    `position` (T, S) counts the steps since the last gap, -1 where nothing was observed.
     """
     kind, size = parse(name)
     return _moments(latents, position, size) if kind == "moments" else latents
@@ -69,10 +69,11 @@ def observed(name: str, latents: np.ndarray, position: np.ndarray) -> np.ndarray
 
 def _moments(latents: np.ndarray, position: np.ndarray, window: int) -> np.ndarray:
     # sums over shifted copies: exact, and the same whether one row is asked for or all
-    rows, d = latents.shape
-    out = np.full((rows, 3 * d), np.nan)
+    length, series, d = latents.shape
+    out = np.full((length * series, 3 * d), np.nan)
     ready = np.flatnonzero(position >= window - 1)
-    parts = [latents[ready - lag] for lag in range(window)]
+    flat = latents.reshape(-1, d)
+    parts = [flat[ready - lag * series] for lag in range(window)]
     mean = sum(parts) / window
     square = sum((part - mean) ** 2 for part in parts) / window
     steps = [later - earlier for later, earlier in pairwise(parts)]
@@ -81,7 +82,7 @@ def _moments(latents: np.ndarray, position: np.ndarray, window: int) -> np.ndarr
     out[ready, :d] = mean
     out[ready, d : 2 * d] = np.log(np.sqrt(square) + STILL)
     out[ready, 2 * d :] = np.log(np.sqrt(moved) + STILL)
-    return out
+    return out.reshape(length, series, 3 * d)
 
 
 @dataclass(frozen=True, eq=False)

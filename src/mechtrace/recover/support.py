@@ -44,22 +44,23 @@ class Support:
         expected: np.ndarray,
         means: np.ndarray,
         latents: np.ndarray,
-        ready: np.ndarray,
         lags: range,
     ) -> None:
-        """Pull predictions (rows, K, d) of the `ready` rows towards the regimes' means (K, d).
+        """Pull predictions (T, S, K, d) towards the regimes' means (K, d), in place.
 
-        In place, where one of the latents `lags` rows before lies outside. A network says
+        Where one of the latents (T, S, d) `lags` steps before lies outside: a network says
         anything there, and says it with confidence.
         """
         if not np.isfinite(self.limit):
             return
-        trust = self.trust(latents)
-        lowest = np.min([trust[ready - lag] for lag in lags], axis=0)
-        outside = np.flatnonzero(lowest < 1)
-        rows = ready[outside]
-        share = lowest[outside][:, None, None]
-        expected[rows] = means + share * (expected[rows] - means)
+        with np.errstate(invalid="ignore"):
+            outside = self.trust(latents)
+        lowest = np.ones(outside.shape)
+        for lag in lags:
+            np.fmin(lowest[lag:], outside[:-lag], out=lowest[lag:])
+        where = lowest < 1
+        share = lowest[where][:, None, None]
+        expected[where] = means + share * (expected[where] - means)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """For storage."""
