@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -45,8 +46,19 @@ def write_json(path: Path | None, result: dict[str, Any]) -> None:
     from .atomic import atomic_path
 
     with atomic_path(path) as temporary:
-        text = json.dumps(result, indent=1, default=plain)
+        text = json.dumps(_without_nan(result), indent=1, default=plain, allow_nan=False)
         temporary.write_text(text + "\n", encoding="utf-8")
+
+
+def _without_nan(value: Any) -> Any:
+    """NaN and infinity are not JSON: they become null."""
+    if isinstance(value, dict):
+        return {key: _without_nan(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_nan(item) for item in value]
+    if hasattr(value, "item") and getattr(value, "ndim", 0) == 0:
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def plain(value: Any) -> Any:
