@@ -466,3 +466,36 @@ def test_looking_for_them_changes_nothing_where_all_are_needed(trained, run):
     assert len(paths) == len(run.panel)
     for path in paths:
         np.testing.assert_allclose(path.alpha.sum(axis=1), 1, atol=1e-9)
+
+
+# --- little or nothing to go by ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_series_without_any_evidence_get_the_prior(trained, run, causal):
+    short = run.observations[0, :1]
+    hidden = np.full_like(run.observations[0], np.nan)
+    three = panel_of([short, hidden, run.observations[0]], missing="gap")
+    found = trained.recover(three, causal=causal)
+    for path in found[:2]:
+        np.testing.assert_allclose(path.alpha, 1 / 3, atol=1e-6)
+        assert set(path.flag.tolist()) == {"warm-up"}
+        assert not path.events()
+        diagnosis = trained.diagnose(path)
+        assert diagnosis.verdict == "do not trust"
+    alone = trained.recover(run.panel[:1], causal=causal)
+    close(found[2], alone)
+
+
+def test_scaling_and_shifting_channels_changes_nothing(panel, run, small):
+    scale = 10.0 ** np.arange(-3, 3)
+    shift = np.linspace(-50, 50, 6) * scale
+    moved = mt.Panel.from_arrays(
+        np.stack(panel.to_arrays()) * scale + shift,
+        regime=[panel.regime_names_of(i)[0] for i in range(len(panel))],
+    )
+    plain, other = (mt.Trace(**small).fit(p, progress=False) for p in (panel, moved))
+    same = other.recover(panel_of(run.observations * scale + shift), simplex=False)
+    for path, again in zip(plain.recover(run.panel, simplex=False), same, strict=True):
+        # training in single precision follows the rounding of the channels a little
+        np.testing.assert_allclose(again.alpha, path.alpha, atol=0.05)

@@ -41,6 +41,9 @@ def model_card(facts: dict[str, Any]) -> str:
     unused = facts.get("health", {}).get("unused_latents", 0)
     if unused:
         lines.append(f"- {unused} latents carry nothing: fewer latents may do")
+    evidence = facts.get("evidence")
+    if evidence:
+        lines.append(f"- alpha(t) is recovered from {' + '.join(evidence['blocks'])}")
     lines += [
         "",
         "Axes are not aligned: the latents are known up to a smooth invertible map, often a"

@@ -6,6 +6,7 @@ import copy
 import inspect
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -144,8 +145,8 @@ class Trace:
             except Interrupted:
                 self._adopt(run.model, run.facts(), None)  # what was learned so far stays usable
                 raise
-        facts = run.finish()
-        self._adopt(run.model, facts, run.measure_reference())
+        facts, reference = run.finish(), run.measure_reference()
+        self._adopt(run.model, facts | {"evidence": asdict(reference.choice)}, reference)
         return self
 
     def _adopt(
