@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import mechtrace as mt
-from mechtrace.study_convexity import convexity_study, omniscient_power
-from mechtrace.study_scaling import PRINTED, scaling_study
-from mechtrace.study_theory import theory_study
+from mechtrace.studies.convexity import convexity_study, omniscient_power
+from mechtrace.studies.scaling import PRINTED, scaling_study
+from mechtrace.studies.theory import theory_study
 from mechtrace.worlds import EmergentEdge
 
 

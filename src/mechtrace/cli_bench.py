@@ -112,7 +112,7 @@ def bench_recovery(
 
     Example: mechtrace bench recovery --world paper-positive --lengths 50,200
     """
-    from .study import recovery_study
+    from .studies.recovery import recovery_study
 
     settings: dict[str, Any] = {"device": device} | ({"steps": steps} if steps else {})
     result = recovery_study(
@@ -163,7 +163,7 @@ def bench_convexity(
 
     Example: mechtrace bench convexity --seeds 1 --valid 90 --broken 30
     """
-    from .study_convexity import convexity_study
+    from .studies.convexity import convexity_study
 
     settings: dict[str, Any] = {"device": device} | ({"steps": steps} if steps else {})
     result = convexity_study(
@@ -186,7 +186,7 @@ def bench_theory(
 
     Example: mechtrace bench theory --seeds 1
     """
-    from .study_theory import theory_study
+    from .studies.theory import theory_study
 
     result = theory_study(
         world=world, regimes=regimes, seeds=seeds, series=series, say=sayer(quiet)
@@ -208,7 +208,7 @@ def bench_scaling(
 
     Example: mechtrace bench scaling --seeds 1 --active 6,7
     """
-    from .study_scaling import scaling_study
+    from .studies.scaling import scaling_study
 
     result = scaling_study(
         world=world, regimes=regimes, active=numbers(active), seeds=seeds, trials=trials,

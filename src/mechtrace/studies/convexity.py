@@ -9,17 +9,17 @@ from typing import Any, cast
 import numpy as np
 from scipy.stats import norm
 
-from . import worlds
-from .diagnose.residual import Convexity, convexity, paper_test, static_residuals
-from .estimator import Trace
-from .recover.algorithm1 import centred_window, static_weights
-from .recover.evidence import Evidence
-from .recover.innovations import Observed
-from .recover.reference import Reference
-from .recover.statespace import surprise
-from .recover.trajectory import Trajectory
-from .store import versions
-from .worlds.simulation import leaky
+from .. import worlds
+from ..diagnose.residual import Convexity, convexity, paper_test, static_residuals
+from ..estimator import Trace
+from ..recover.algorithm1 import centred_window, static_weights
+from ..recover.evidence import Evidence
+from ..recover.innovations import Observed
+from ..recover.reference import Reference
+from ..recover.statespace import surprise
+from ..recover.trajectory import Trajectory
+from ..store import versions
+from ..worlds.simulation import leaky
 
 SCHEDULES = ("simple", "medium", "complex")
 #: Rows around the true interval that still count as inside: the shortest stretch that is compared.

@@ -10,19 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from . import worlds
-from .diagnose.bounds import (
+from .. import worlds
+from ..diagnose.bounds import (
     approximation_error,
     fitted_rate,
     pointwise_bounds,
     smooth_bound,
     theorem_bounds,
 )
-from .diagnose.geometry import static_sigma_min
-from .diagnose.shape import longest_monotone, shape_kept
-from .metrics import weight_correlation
-from .recover.algorithm1 import regularised, static_weights
-from .store import versions
+from ..diagnose.geometry import static_sigma_min
+from ..diagnose.shape import longest_monotone, shape_kept
+from ..metrics import weight_correlation
+from ..recover.algorithm1 import regularised, static_weights
+from ..store import versions
 
 #: Weights at which the paper measures the approximation error.
 KNOWN = (0.25, 0.5, 0.75)

@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from . import worlds
-from .estimator import Trace
-from .metrics import weight_correlation, weight_error
-from .oracle import oracle
-from .recover.trajectory import Trajectory
-from .store import versions
+from .. import worlds
+from ..estimator import Trace
+from ..metrics import weight_correlation, weight_error
+from ..oracle import oracle
+from ..recover.trajectory import Trajectory
+from ..store import versions
 
 SCHEDULES = ("simple", "medium", "complex")
 #: Weights nearer to 0 or 1 than this count as being at the edge of the simplex.

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from . import worlds
-from .diagnose.geometry import static_sigma_min
-from .metrics import weight_correlation
-from .recover.algorithm1 import centred_window, static_weights
-from .store import versions
+from .. import worlds
+from ..diagnose.geometry import static_sigma_min
+from ..metrics import weight_correlation
+from ..recover.algorithm1 import centred_window, static_weights
+from ..store import versions
 
 #: Weight correlation in the paper's table "Full scaling results": simple, medium, complex.
 PRINTED = {

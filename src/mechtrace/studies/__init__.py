@@ -1,0 +1,1 @@
+"""Worlds with known truth: how well do recovery, tests and theorems do there?"""
