@@ -13,8 +13,8 @@ from .model import SequentialVAE
 from .series import Panel
 from .windows import crop_rows, find_runs
 
-#: Rows encoded in one call; bounds memory whatever the length of a series.
-CHUNK_ROWS = 1 << 15
+#: Rows encoded in one call: hidden layers of so many rows still fit into a processor's cache.
+CHUNK_ROWS = 1 << 13
 #: Rows predicted in one call: K hidden layers of so many rows still fit into a processor's cache.
 PREDICTED_ROWS = 1 << 9
 
@@ -45,8 +45,9 @@ def encode(model: SequentialVAE, panel: Panel) -> Latents:
         x = torch.from_numpy(block).to(device, kind)
         m, log_scale = model.encode(x.reshape(*rows.shape, *panel.shape))
         keep = valid & fresh
-        mean[rows[keep]] = m.cpu().double().numpy()[keep]
-        scale[rows[keep]] = log_scale.exp().cpu().double().numpy()[keep]
+        new = rows[keep]
+        mean[new] = m.cpu().numpy()[keep]
+        scale[new] = log_scale.exp().cpu().numpy()[keep]
     return Latents(mean, scale, panel.offsets, np.asarray(panel.names))
 
 

@@ -19,7 +19,7 @@ from .series import Panel
 from .windows import side_by_side
 
 #: Rows of padded series that are worked on at once; more would leave the processor's cache.
-GROUP_ROWS = 50_000
+GROUP_ROWS = 100_000
 
 
 @dataclass(frozen=True, eq=False)

@@ -62,7 +62,7 @@ def recover(
     everything, keep = np.arange(len(panel)), panel.rows <= KEPT_ROWS
     with keeping_freed_memory():
         whole = stack(everything).pooled() if request.pool else None
-        if request.active == "auto":
+        if request.active == "auto" and len(panel):
             asked = whole or stack(everything[:MOST_ASKED])
             request = replace(request, active=_taking_part(asked, reference, regimes))
         if whole is not None:

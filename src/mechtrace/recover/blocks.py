@@ -26,7 +26,7 @@ WINDOWS = (8, 16, 32)
 #: Deviations below this are taken for this: a latent that stands still has no logarithm.
 STILL = 1e-6
 #: Share of the noise below which a less certain encoder is passed over.
-NOTEWORTHY = 0.05
+NOTEWORTHY = 0.2
 
 
 def parse(name: str) -> tuple[str, int]:
