@@ -125,8 +125,10 @@ def test_stacking_recombines_the_predictions(seed):
     weights = np.eye(3) + 0.1 * rng.standard_normal((3, 3))
     fast = Evidence.of_block(means, values, precision).stacked(weights[:, [2, 0]])
     slow = Evidence.of_block(weights[:, [2, 0]].T @ means, values, precision)
-    for one, other in zip(fast.parts(), slow.parts(), strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-10)
+    at_once = Evidence.of_block(means, values, precision, weights).of([2, 0])
+    for parts in zip(fast.parts(), slow.parts(), at_once.parts(), strict=True):
+        np.testing.assert_allclose(parts[0], parts[1], atol=1e-10)
+        np.testing.assert_allclose(parts[2], parts[1], atol=1e-10)
 
 
 @given(st.integers(0, 10_000))

@@ -31,7 +31,7 @@ class Stack:
     elapsed: np.ndarray  # (S, T)
     latents: np.ndarray  # (S, T, d)
     expected: np.ndarray  # (S, T, K, d): what the judged block expects
-    evidence: dict[str, Evidence]  # by block
+    evidence: dict[str, Evidence]  # by block, with the experts recombined as it asks for
     used: tuple[str, ...]
     judged: str
     trials: int = 1
@@ -58,7 +58,8 @@ class Stack:
             widen = block.widening(excess)
             if widen is not None:
                 widen = widen[rows].T
-            evidence[name] = block.evidence(seen.values.swapaxes(0, 1), expected, widen)
+            stacking = reference.offsets[name].stacking
+            evidence[name] = block.evidence(seen.values.swapaxes(0, 1), expected, widen, stacking)
             if name == reference.judged.name:
                 predicted = cast(np.ndarray, expected)
         elapsed = np.maximum(panel.steps() / usual, 0.01)[rows]
@@ -90,9 +91,16 @@ class Stack:
             stacking,
         )
 
-    def whole(self) -> Evidence:
-        """All blocks together."""
-        return sum((self.evidence[n] for n in self.used[1:]), self.evidence[self.used[0]])
+    def whole(self, reference: Reference) -> Evidence:
+        """All blocks together, with the experts recombined as the combination asks for."""
+        if len(self.used) == 1:
+            return self.evidence[self.used[0]]
+        wanted = reference.combination(self.used)[1].stacking
+        parts = [
+            self.evidence[name].stacked(np.linalg.solve(reference.offsets[name].stacking, wanted))
+            for name in self.used
+        ]
+        return sum(parts[1:], parts[0])
 
     def pooled(self) -> Stack:
         """Trials of one schedule: information adds up."""

@@ -76,8 +76,7 @@ def recover(
 
 def _taking_part(stack: Stack, reference: Reference, regimes: tuple[str, ...]) -> list[str]:
     """The regimes that the recordings ask for, all together."""
-    stacking = reference.combination(stack.used)[1].stacking
-    chosen = choose_active(stack.whole().stacked(stacking), stack.elapsed)
+    chosen = choose_active(stack.whole(reference), stack.elapsed)
     return [regimes[k] for k in chosen]
 
 
@@ -96,16 +95,13 @@ def _recovered(
     active: list[int],
     request: Request,
 ) -> Recovered:
-    alone = {
-        name: seen.stacked(reference.offsets[name].of(active).stacking)
-        for name, seen in stack.evidence.items()
-    }
+    alone = {name: seen.of(active) for name, seen in stack.evidence.items()}
     judged = alone[stack.judged]
     if request.method == "algorithm1":
         return Recovered(_by_algorithm1(stack, reference, active, request), {}, judged)
     offsets = reference.combination(stack.used)[1].of(active)
     several = len(stack.used) > 1
-    evidence = stack.whole().stacked(offsets.stacking) if several else alone[stack.used[0]]
+    evidence = stack.whole(reference).of(active) if several else alone[stack.used[0]]
     series = SeriesOffset(offsets)
     if request.known:
         weights = _known_weights(stack, request, regimes)[..., active]

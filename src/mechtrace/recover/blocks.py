@@ -139,17 +139,23 @@ class Block:
         return np.where(unusual, 1 + more, 1.0) if unusual.any() else None
 
     def evidence(
-        self, values: np.ndarray, expected: np.ndarray | None, widen: np.ndarray | None = None
+        self,
+        values: np.ndarray,
+        expected: np.ndarray | None,
+        widen: np.ndarray | None = None,
+        stacking: np.ndarray | None = None,
     ) -> Evidence:
         """What values (S, T, p) and predictions (S, T, K, p) say of alpha.
 
-        `widen` (S, T) multiplies the noise covariance of single steps.
+        `widen` (S, T) multiplies the noise covariance of single steps; `stacking` (K, K)
+        recombines the predictions.
         """
         precision = np.linalg.inv(self.noise)
         if expected is None:
-            found = Evidence.of_constant(self.means, values, precision)
+            means = self.means if stacking is None else stacking.T @ self.means
+            found = Evidence.of_constant(means, values, precision)
         else:
-            found = Evidence.of_block(expected, values, precision)
+            found = Evidence.of_block(expected, values, precision, stacking)
         if widen is not None:
             found = found.widened(widen)
         return found.tempered(1 / self.time)

@@ -33,10 +33,17 @@ class Evidence:
     log_det: np.ndarray  # (S, T): the part of `offset` that is log det R
 
     @classmethod
-    def of_block(cls, means: np.ndarray, values: np.ndarray, precision: np.ndarray) -> Evidence:
+    def of_block(
+        cls,
+        means: np.ndarray,
+        values: np.ndarray,
+        precision: np.ndarray,
+        stacking: np.ndarray | None = None,
+    ) -> Evidence:
         """From predictions (S, T, K, d), values (S, T, d) and a precision (d, d) or (S, T, d, d).
 
-        Steps with a NaN in either carry no evidence.
+        Steps with a NaN in either carry no evidence. `stacking` (K, K) recombines the
+        predictions first, as `stacked` would do afterwards.
         """
         series, steps, regimes, d = means.shape
         root = np.linalg.cholesky(precision)  # white = root' z has unit noise
@@ -52,6 +59,8 @@ class Evidence:
             for first in range(0, len(means), BLOCK):
                 part = slice(first, first + BLOCK)
                 white, value = _whitened(means[part], values[part], _of_part(root, part))
+                if stacking is not None:
+                    white = (stacking.T @ white.reshape(regimes, -1)).reshape(white.shape)
                 for k in range(regimes):
                     G[k, : k + 1, part] = (white[k] * white[: k + 1]).sum(axis=1)
                     G[:k, k, part] = G[k, :k, part]
