@@ -387,6 +387,10 @@ def summary() -> str:
         ),
         ("training, one H200, affine", f"{gpu['transitions_per_second']:,.0f} transitions/s"),
         (
+            "recovery with intervals, one core, 4,000 series of 50",
+            f"{load('bench-recover-cpu')['steps_per_second']:,.0f} steps/s",
+        ),
+        (
             f"{5 * large['series_per_regime']:,} series of 50 x 16 from disk",
             f"{large['transitions_per_second']:,.0f} transitions/s,"
             f" peak memory {large['peak_memory_mb'] / 1000:.1f} GB",
