@@ -182,7 +182,7 @@ def bench_recover(
     method: str = "state-space",
     causal: bool = False,
     cpu_threads: int = 1,
-    repeats: int = 3,
+    repeats: int = 5,
     shapes: list[tuple[int, int]] | None = None,
     say: Say = print,
 ) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def bench_recover(
     method: Annotated[str, typer.Option(help="state-space or algorithm1.")] = "state-space",
     causal: Annotated[bool, typer.Option("--causal", help="Use only the past.")] = False,
     threads: Annotated[int, typer.Option(help="CPU threads.")] = 1,
-    repeats: Annotated[int, typer.Option(help="The best of so many.", min=1)] = 3,
+    repeats: Annotated[int, typer.Option(help="The best of so many.", min=1)] = 5,
     lengths: Annotated[str, typer.Option(help="Also one series of each length.")] = "",
     counts: Annotated[str, typer.Option(help="Also so many series of --length.")] = "",
     json_file: Json = None,

@@ -16,7 +16,7 @@ from .windows import crop_rows, find_runs
 #: Rows encoded in one call: hidden layers of so many rows still fit into a processor's cache.
 CHUNK_ROWS = 1 << 13
 #: Rows predicted in one call: K hidden layers of so many rows still fit into a processor's cache.
-PREDICTED_ROWS = 1 << 9
+PREDICTED_ROWS = 1536
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import chi2, norm
 
+from .blas import one_blas_thread
 from .errors import DataError
 from .memory import keeping_freed_memory
 from .model import SequentialVAE
@@ -60,7 +61,7 @@ def recover(
         return Stack.of(model, reference, panel[chosen], used, usual)
 
     everything, keep = np.arange(len(panel)), panel.rows <= KEPT_ROWS
-    with keeping_freed_memory():
+    with keeping_freed_memory(), one_blas_thread():
         whole = stack(everything).pooled() if request.pool else None
         if request.active == "auto" and len(panel):
             asked = whole or stack(everything[:MOST_ASKED])

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from .batches import Batches, on_device
+from .blas import one_blas_thread
 from .config import RunConfig
 from .errors import StoreError
 from .fit import Listener, Trainer, TrainState, resolve_device
@@ -104,7 +105,8 @@ class Run:
             codes=None,
             regimes=(),
         )
-        return measure_reference(self.model, pieces, runs.regime)
+        with one_blas_thread():
+            return measure_reference(self.model, pieces, runs.regime)
 
     def facts(self) -> dict[str, Any]:
         """Everything about the run but the weights, ready for JSON."""
