@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 import torch
 
@@ -30,3 +32,21 @@ def small():
 @pytest.fixture(scope="session")
 def trained(panel):
     return mt.Trace(latents=4, **SMALL).fit(panel, progress=False)
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """Call the command line in this process; returns exit code, stdout and stderr."""
+    from mechtrace.cli import main
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["mechtrace", *map(str, arguments)])
+        try:
+            main()
+            code = 0
+        except SystemExit as stop:
+            code = stop.code or 0
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call

@@ -14,26 +14,8 @@ import pandas as pd
 import pytest
 
 import mechtrace as mt
-from mechtrace.cli import main
 
 FIT = ["--latents", "4", "--hidden", "16", "--steps", "240", "--batch", "12", "--lr", "0.01"]
-
-
-@pytest.fixture
-def run(monkeypatch, capsys):
-    """Call the command line in this process; returns exit code, stdout and stderr."""
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["mechtrace", *map(str, arguments)])
-        try:
-            main()
-            code = 0
-        except SystemExit as stop:
-            code = stop.code or 0
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
 
 
 @pytest.fixture(scope="module")
@@ -45,30 +27,30 @@ def table(tmp_path_factory):
     return path
 
 
-def test_help_names_every_command_with_an_example(run):
-    code, out, _ = run("--help")
+def test_help_names_every_command_with_an_example(command):
+    code, out, _ = command("--help")
     assert code == 0
-    for command in ("demo", "simulate", "fit", "recover", "calibrate", "info", "bench"):
-        assert command in out
-    for command in (["demo"], ["simulate"], ["fit"], ["recover"], ["calibrate"], ["info"],
+    for name in ("demo", "simulate", "fit", "recover", "calibrate", "info", "bench"):
+        assert name in out
+    for name in (["demo"], ["simulate"], ["fit"], ["recover"], ["calibrate"], ["info"],
                     ["bench", "train"], ["bench", "scale"], ["bench", "latents"],
                     ["bench", "convexity"], ["bench", "theory"],
                     ["bench", "scaling"]):  # fmt: skip
-        code, out, _ = run(*command, "--help")
+        code, out, _ = command(*name, "--help")
         assert code == 0
         assert "Example" in out
-        assert f"mechtrace {' '.join(command)}" in out
+        assert f"mechtrace {' '.join(name)}" in out
 
 
-def test_version(run):
-    assert run("--version")[1].strip() == mt.__version__
+def test_version(command):
+    assert command("--version")[1].strip() == mt.__version__
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npz"])
-def test_simulate_writes_every_format(run, tmp_path, suffix):
+def test_simulate_writes_every_format(command, tmp_path, suffix):
     target = tmp_path / f"runs{suffix}"
     facts = tmp_path / "facts.json"
-    code, out, _ = run(
+    code, out, _ = command(
         "simulate", "--out", target, "--series", 2, "--set", "regimes=3", "--json", facts
     )
     assert code == 0
@@ -80,8 +62,8 @@ def test_simulate_writes_every_format(run, tmp_path, suffix):
     assert len(panel) == 6
 
 
-def test_simulate_a_transition_with_its_truth(run, tmp_path):
-    code, _, _ = run(
+def test_simulate_a_transition_with_its_truth(command, tmp_path):
+    code, _, _ = command(
         "simulate", "--out", tmp_path / "glide.csv", "--transition", "simple", "--active", "0,2,4",
         "--series", 1, "--truth", tmp_path / "truth.npz", "--quiet",
     )  # fmt: skip
@@ -94,33 +76,35 @@ def test_simulate_a_transition_with_its_truth(run, tmp_path):
     assert "regime" not in pd.read_csv(tmp_path / "glide.csv").columns
 
 
-def test_fit_and_info(run, table, tmp_path):
+def test_fit_and_info(command, table, tmp_path):
     model, facts = tmp_path / "gait.mechtrace", tmp_path / "facts.json"
-    code, out, err = run("fit", table, "--out", model, *FIT, "--json", facts)
+    code, out, err = command("fit", table, "--out", model, *FIT, "--json", facts)
     assert code == 0, err
     assert "time = time (guessed), series = run (guessed), regime = mode (guessed)" in out
     assert "step 240/240" in err
     assert sorted(p.name for p in tmp_path.iterdir()) == ["facts.json", "gait.mechtrace"]
     assert json.loads(facts.read_text())["regimes"] == ["R0", "R1", "R2"]
-    code, out, _ = run("info", model)
+    code, out, _ = command("info", model)
     assert code == 0
     assert "3 regimes" in out
     assert "held-out ELBO" in out
 
 
-def test_fit_with_a_config_file(run, table, tmp_path):
+def test_fit_with_a_config_file(command, table, tmp_path):
     config = tmp_path / "run.toml"
     config.write_text("[model]\nlatents = 3\nhidden = 16\n[fit]\nsteps = 240\nlr = 0.01\n")
     model = tmp_path / "m"
-    code, out, err = run("fit", table, "-o", model, "--config", config, "--batch", 12, "--quiet")
+    code, out, err = command(
+        "fit", table, "-o", model, "--config", config, "--batch", 12, "--quiet"
+    )
     assert (code, out, err) == (0, "", "")
     settings = mt.load(model).get_params()
     assert (settings["latents"], settings["batch"], settings["steps"]) == (3, 12, 240)
 
 
-def test_bench_train_writes_its_configuration(run, tmp_path):
+def test_bench_train_writes_its_configuration(command, tmp_path):
     result = tmp_path / "train.json"
-    code, out, _ = run(
+    code, out, _ = command(
         "bench", "train", "--seconds", "0.2", "--hidden", "16", "--latents", "4",
         "--channels", "6", "--json", result,
     )  # fmt: skip
@@ -131,9 +115,9 @@ def test_bench_train_writes_its_configuration(run, tmp_path):
     assert "transitions/s" in out
 
 
-def test_bench_recover_shows_where_the_time_goes_and_how_it_grows(run, tmp_path):
+def test_bench_recover_shows_where_the_time_goes_and_how_it_grows(command, tmp_path):
     result = tmp_path / "recover.json"
-    code, out, _ = run(
+    code, out, _ = command(
         "bench", "recover", "--series", "6", "--length", "20", "--regimes", "2", "--repeats", "1",
         "--lengths", "40", "--json", result,
     )  # fmt: skip
@@ -148,9 +132,9 @@ def test_bench_recover_shows_where_the_time_goes_and_how_it_grows(run, tmp_path)
     assert found["scaling"][0]["peak_memory_mb"] > 0
 
 
-def test_bench_scaling_writes_its_configuration(run, tmp_path):
+def test_bench_scaling_writes_its_configuration(command, tmp_path):
     result = tmp_path / "scaling.json"
-    code, out, _ = run(
+    code, out, _ = command(
         "bench", "scaling", "--seeds", "1", "--active", "2", "--trials", "5", "--json", result
     )
     assert code == 0
@@ -160,12 +144,12 @@ def test_bench_scaling_writes_its_configuration(run, tmp_path):
     assert written["versions"]["mechtrace"]
 
 
-def test_bench_scale_and_latents(run, tmp_path):
-    code, out, _ = run("bench", "scale", "--series", "4,8", "--steps", "5")
+def test_bench_scale_and_latents(command, tmp_path):
+    code, out, _ = command("bench", "scale", "--series", "4,8", "--steps", "5")
     assert code == 0
     assert "8 series per regime" in out
     result = tmp_path / "latents.json"
-    code, _, _ = run(
+    code, _, _ = command(
         "bench", "latents", "--series", "60", "--seeds", "1", "--steps", "250", "--json", result
     )
     assert code == 0
@@ -174,8 +158,8 @@ def test_bench_scale_and_latents(run, tmp_path):
     assert measured["rows"][0]["seed"] == 0
 
 
-def test_demo(run, tmp_path):
-    code, _, _ = run("demo", "--out", tmp_path / "demo", "--steps", "150", "--quiet")
+def test_demo(command, tmp_path):
+    code, _, _ = command("demo", "--out", tmp_path / "demo", "--steps", "150", "--quiet")
     assert code == 0
     summary = json.loads((tmp_path / "demo" / "summary.json").read_text())
     assert {
@@ -205,12 +189,12 @@ def fitted(table, tmp_path_factory):
     return path
 
 
-def test_recover_writes_table_report_and_events(run, table, fitted, tmp_path):
+def test_recover_writes_table_report_and_events(command, table, fitted, tmp_path):
     new = tmp_path / "new.csv"
     frame = pd.read_csv(table)
     frame[frame.run < 3].drop(columns="mode").assign(comment="x").to_csv(new, index=False)
     out, page, facts = tmp_path / "alpha.csv", tmp_path / "alpha.html", tmp_path / "a.json"
-    code, said, err = run(
+    code, said, err = command(
         "recover", fitted, new, "--out", out, "--report", page, "--json", facts, "--level", "0.8"
     )
     assert code == 0, err
@@ -221,20 +205,22 @@ def test_recover_writes_table_report_and_events(run, table, fitted, tmp_path):
     assert np.allclose(result[["R0", "R1", "R2"]].sum(axis=1), 1)
     assert "<h1>mechtrace report</h1>" in page.read_text()
     assert set(json.loads(facts.read_text())["events"]) == {"0", "1", "2"}
-    code, _, err = run("recover", fitted, new, "--out", out, "--pool", "--causal", "--quiet")
+    code, _, err = command("recover", fitted, new, "--out", out, "--pool", "--causal", "--quiet")
     assert code == 0, err
     assert len(pd.read_csv(out)) == 20
 
 
-def test_recover_writes_the_edges_of_the_network(run, table, fitted, tmp_path):
+def test_recover_writes_the_edges_of_the_network(command, table, fitted, tmp_path):
     out, edges = tmp_path / "alpha.csv", tmp_path / "edges.csv"
-    code, _, err = run("recover", fitted, table, "--out", out, "--edges", edges, "--quiet")
+    code, _, err = command("recover", fitted, table, "--out", out, "--edges", edges, "--quiet")
     assert code == 0, err
     result = pd.read_csv(edges)
     assert list(result)[:5] == ["series", "time", "source", "target", "lag"]
     assert (result["weight"].abs() >= 0.05).all()
     assert set(result["source"]) == {"z0", "z1", "z2", "z3"}
-    code, _, err = run("recover", fitted, table, "--out", out, "--edges", tmp_path / "edges.txt")
+    code, _, err = command(
+        "recover", fitted, table, "--out", out, "--edges", tmp_path / "edges.txt"
+    )
     assert (code, "use .csv, .parquet" in err) == (2, True)
 
 
@@ -322,13 +308,13 @@ BAD_INPUT = {
 
 
 @pytest.mark.parametrize("case", BAD_INPUT)
-def test_bad_input_gets_one_sentence_and_exit_code_2(run, tmp_path, case):
+def test_bad_input_gets_one_sentence_and_exit_code_2(command, tmp_path, case):
     import re
 
     make, message = BAD_INPUT[case]
     arguments = make(tmp_path)
     before = sorted(p.name for p in tmp_path.iterdir())
-    code, _, err = run(*arguments)
+    code, _, err = command(*arguments)
     assert code == 2
     assert err.startswith("mechtrace: ")
     assert err.count("\n") == 1, err

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -12,25 +11,9 @@ import pandas as pd
 import pytest
 
 import mechtrace as mt
-from mechtrace.cli import main
 from mechtrace.cli_options import write_table
 from mechtrace.curves import parse_known, read_curves
 from mechtrace.errors import ConfigError, DataError
-
-
-@pytest.fixture
-def run(monkeypatch, capsys):
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["mechtrace", *map(str, arguments)])
-        try:
-            main()
-            code = 0
-        except SystemExit as stop:
-            code = stop.code or 0
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
 
 
 @pytest.fixture(scope="module")
@@ -95,10 +78,10 @@ def test_a_file_that_is_no_table_of_curves_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("how", [[], ["--how", "matrix"]])
-def test_calibrate_writes_a_table(run, table, tmp_path, how):
+def test_calibrate_writes_a_table(command, table, tmp_path, how):
     facts = tmp_path / "facts.json"
     known = ["--known", "0:5=R0", "--known", "14:19=R2", "--known", "8:11=R1"]
-    code, out, err = run(
+    code, out, err = command(
         "calibrate", table, *known, *how, "--out", tmp_path / "b.csv", "--json", facts
     )
     assert code == 0, err
@@ -114,9 +97,9 @@ def test_calibrate_writes_a_table(run, table, tmp_path, how):
     )
 
 
-def test_a_stretch_may_speak_of_one_recording(run, table, paths, tmp_path):
+def test_a_stretch_may_speak_of_one_recording(command, table, paths, tmp_path):
     known = ["--known", "0/0:5=R0", "--known", "2/12..19=R1:0.3,R2:0.7"]
-    code, out, _ = run("calibrate", table, *known, "--out", tmp_path / "b.parquet", "--quiet")
+    code, out, _ = command("calibrate", table, *known, "--out", tmp_path / "b.parquet", "--quiet")
     assert (code, out) == (0, "")
     (first, _, last) = read_curves(tmp_path / "b.parquet")
     assert first.alpha[:6, 0].mean() > paths[0].alpha[:6, 0].mean()
@@ -135,9 +118,9 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_requests_get_one_sentence(run, table, tmp_path, case):
+def test_bad_requests_get_one_sentence(command, table, tmp_path, case):
     arguments, message = BAD[case]
-    code, _, err = run("calibrate", table, *arguments, "--out", tmp_path / "b.csv")
+    code, _, err = command("calibrate", table, *arguments, "--out", tmp_path / "b.csv")
     assert code == 2
     assert err.startswith("mechtrace: ")
     assert err.count("\n") == 1
@@ -145,12 +128,12 @@ def test_bad_requests_get_one_sentence(run, table, tmp_path, case):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["alpha.csv"]
 
 
-def test_calibrate_refuses_other_files(run, table, tmp_path):
+def test_calibrate_refuses_other_files(command, table, tmp_path):
     known = ["--known", "0:5=R0", "--known", "6:9=R1"]
-    code, _, err = run("calibrate", tmp_path / "none.csv", *known, "--out", tmp_path / "b.csv")
+    code, _, err = command("calibrate", tmp_path / "none.csv", *known, "--out", tmp_path / "b.csv")
     assert (code, "none.csv: there is no such file" in err) == (2, True)
-    code, _, err = run("calibrate", table, *known, "--out", tmp_path / "b.txt")
+    code, _, err = command("calibrate", table, *known, "--out", tmp_path / "b.txt")
     assert (code, "use .csv, .parquet" in err) == (2, True)
-    assert "Example" in run("calibrate", "--help")[1]
-    assert "mechtrace calibrate" in run("calibrate", "--help")[1]
+    assert "Example" in command("calibrate", "--help")[1]
+    assert "mechtrace calibrate" in command("calibrate", "--help")[1]
     assert mt.Trajectory.calibrate.__doc__

@@ -127,8 +127,8 @@ def latents() -> str:
         rows = r["rows"]
         seconds = sorted(row["fit_seconds"] for row in rows)
 
-        def mean(key: str, rows: list[dict[str, float]] = rows) -> float:
-            return sum(row[key] for row in rows) / len(rows)
+        def mean(key: str, rows: list[dict[str, Any]] = rows) -> float:
+            return _mean([row[key] for row in rows])
 
         steps = r["settings"]["steps"]
         command = f"mechtrace bench latents --world {r['world']} --seeds {len(rows)}"
@@ -167,13 +167,10 @@ def recovery() -> str:
     ]
     for path in sorted((ROOT / "results").glob("recovery-*.json"), key=_recovery_order):
         r = json.loads(path.read_text(encoding="utf-8"))
-        cells: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-        for row in r["rows"]:
-            cells.setdefault((row["active"], row["schedule"], row["length"]), []).append(row)
-        for (active, schedule, length), rows in cells.items():
+        for (active, schedule, length), rows in _cells(r, "active", "schedule", "length"):
 
             def mean(key: str, rows: list[dict[str, Any]] = rows) -> float:
-                return sum(row[key] for row in rows) / len(rows)
+                return _mean([row[key] for row in rows])
 
             def covered(what: str, which: str = "", mean: Callable[[str], float] = mean) -> str:
                 learned, oracle = (f"{who}cover_{what}{which}" for who in ("", "oracle_"))
@@ -253,11 +250,8 @@ def convexity() -> str:
     ]
     for path in sorted((ROOT / "results").glob("convexity-*.json")):
         r = json.loads(path.read_text(encoding="utf-8"))
-        cells: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-        for row in r["rows"]:
-            key = (row["strength"], row["trials"], row["length"], row["schedule"])
-            cells.setdefault(key, []).append(row)
-        for (strength, trials, length, schedule), rows in cells.items():
+        varied = ("strength", "trials", "length", "schedule")
+        for (strength, trials, length, schedule), rows in _cells(r, *varied):
             ours = {s: [x for x in rows if x["source"] == s] for s in ("learned", "oracle")}
             shares = [
                 f"{_mean(v):.3f} ({min(v):.3f}-{max(v):.3f})"
@@ -336,6 +330,14 @@ def theory() -> str:
         " variance of T^(-1/6).",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _cells(r: dict[str, Any], *keys: str) -> Any:
+    """The rows of a result that agree in some keys: ((values of these), rows) pairs."""
+    cells: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in r["rows"]:
+        cells.setdefault(tuple(row[key] for key in keys), []).append(row)
+    return cells.items()
 
 
 def _mean(values: list[float | None]) -> float:

@@ -13,9 +13,11 @@ from .cli_options import (
     Experts,
     Json,
     Missing,
+    Preset,
     Quiet,
     Seed,
     SeriesColumn,
+    Steps,
     TimeColumn,
     check_table,
     check_target,
@@ -55,7 +57,7 @@ def _root(
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("demo-out"),
     seed: Seed = 0,
-    steps: Annotated[int | None, typer.Option(help="Training steps (default: as fit).")] = None,
+    steps: Steps = None,
     quiet: Quiet = False,
 ) -> None:
     """Simulate, learn and compare with the truth; no data needed.
@@ -70,7 +72,7 @@ def demo(
 @app.command()
 def simulate(
     out: Annotated[Path, typer.Option(help="File to write: .csv, .parquet or .npz.")],
-    world: Annotated[str, typer.Option(help="Preset of the world.")] = "paper",
+    world: Preset = "paper",
     series: Annotated[int, typer.Option(help="Recordings (of each regime).", min=1)] = 400,
     transition: Annotated[
         str | None, typer.Option(help="Unlabelled runs with this schedule instead of pure ones.")

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from .cli_options import Device, Experts, Json, Quiet, numbers, sayer, write_json
+from .cli_options import (
+    Device,
+    Experts,
+    Json,
+    Preset,
+    Quiet,
+    Steps,
+    Worlds,
+    numbers,
+    sayer,
+    trained_with,
+    write_json,
+)
 
 bench_app = typer.Typer(
     help="Measure mechtrace on this machine.", no_args_is_help=True, rich_markup_mode=None
@@ -96,14 +108,14 @@ def bench_scale(
 
 @bench_app.command("recovery")
 def bench_recovery(
-    world: Annotated[str, typer.Option(help="Preset of the world.")] = "paper",
+    world: Preset = "paper",
     regimes: Annotated[int, typer.Option(help="Regimes in all.")] = 5,
     active: Annotated[str, typer.Option(help="How many take part.")] = "3,5",
     series: Annotated[int, typer.Option(help="Training series per regime.")] = 2000,
     trials: Annotated[int, typer.Option(help="Transitions to pool.")] = 200,
     lengths: Annotated[str, typer.Option(help="Lengths of the transitions.")] = "50",
-    seeds: Annotated[int, typer.Option(help="Fresh worlds.")] = 5,
-    steps: Annotated[int | None, typer.Option(help="Training steps (default: as fit).")] = None,
+    seeds: Worlds = 5,
+    steps: Steps = None,
     device: Device = "auto",
     json_file: Json = None,
     quiet: Quiet = False,
@@ -114,20 +126,19 @@ def bench_recovery(
     """
     from .studies.recovery import recovery_study
 
-    settings: dict[str, Any] = {"device": device} | ({"steps": steps} if steps else {})
     result = recovery_study(
         world=world, regimes=regimes, active=numbers(active), series=series, trials=trials,
-        lengths=numbers(lengths), seeds=seeds, say=sayer(quiet), **settings,
+        lengths=numbers(lengths), seeds=seeds, say=sayer(quiet), **trained_with(device, steps),
     )  # fmt: skip
     write_json(json_file, result)
 
 
 @bench_app.command("latents")
 def bench_latents(
-    world: Annotated[str, typer.Option(help="Preset of the world.")] = "paper",
+    world: Preset = "paper",
     series: Annotated[int, typer.Option(help="Series per regime.")] = 400,
-    seeds: Annotated[int, typer.Option(help="Fresh worlds.")] = 5,
-    steps: Annotated[int | None, typer.Option(help="Training steps (default: as fit).")] = None,
+    seeds: Worlds = 5,
+    steps: Steps = None,
     device: Device = "auto",
     json_file: Json = None,
     quiet: Quiet = False,
@@ -138,23 +149,22 @@ def bench_latents(
     """
     from . import bench
 
-    settings: dict[str, Any] = {"device": device} | ({"steps": steps} if steps else {})
     result = bench.bench_latents(
-        world=world, series=series, seeds=seeds, say=sayer(quiet), **settings
+        world=world, series=series, seeds=seeds, say=sayer(quiet), **trained_with(device, steps)
     )
     write_json(json_file, result)
 
 
 @bench_app.command("convexity")
 def bench_convexity(
-    world: Annotated[str, typer.Option(help="Preset of the world.")] = "paper",
+    world: Preset = "paper",
     regimes: Annotated[int, typer.Option(help="Regimes.")] = 3,
-    seeds: Annotated[int, typer.Option(help="Fresh worlds.")] = 3,
+    seeds: Worlds = 3,
     first: Annotated[int, typer.Option(help="Seed of the first of them.")] = 0,
     series: Annotated[int, typer.Option(help="Training series per regime.")] = 400,
     valid: Annotated[int, typer.Option(help="Valid recordings per world.")] = 510,
     broken: Annotated[int, typer.Option(help="Recordings with the emergent edge.")] = 150,
-    steps: Annotated[int | None, typer.Option(help="Training steps (default: as fit).")] = None,
+    steps: Steps = None,
     device: Device = "auto",
     json_file: Json = None,
     quiet: Quiet = False,
@@ -165,19 +175,18 @@ def bench_convexity(
     """
     from .studies.convexity import convexity_study
 
-    settings: dict[str, Any] = {"device": device} | ({"steps": steps} if steps else {})
     result = convexity_study(
         world=world, regimes=regimes, seeds=seeds, first=first, series=series, valid=valid,
-        broken=broken, say=sayer(quiet), **settings,
+        broken=broken, say=sayer(quiet), **trained_with(device, steps),
     )  # fmt: skip
     write_json(json_file, result)
 
 
 @bench_app.command("theory")
 def bench_theory(
-    world: Annotated[str, typer.Option(help="Preset of the world.")] = "paper-positive",
+    world: Preset = "paper-positive",
     regimes: Annotated[int, typer.Option(help="Regimes.")] = 3,
-    seeds: Annotated[int, typer.Option(help="Fresh worlds.")] = 3,
+    seeds: Worlds = 3,
     series: Annotated[int, typer.Option(help="Recordings of each kind.")] = 200,
     json_file: Json = None,
     quiet: Quiet = False,
@@ -196,10 +205,10 @@ def bench_theory(
 
 @bench_app.command("scaling")
 def bench_scaling(
-    world: Annotated[str, typer.Option(help="Preset of the world.")] = "paper",
+    world: Preset = "paper",
     regimes: Annotated[int, typer.Option(help="Regimes in all.")] = 10,
     active: Annotated[str, typer.Option(help="How many take part.")] = "2,3,4,5,6,7,8,9,10",
-    seeds: Annotated[int, typer.Option(help="Fresh worlds.")] = 5,
+    seeds: Worlds = 5,
     trials: Annotated[int, typer.Option(help="Transitions that share a schedule.")] = 200,
     json_file: Json = None,
     quiet: Quiet = False,

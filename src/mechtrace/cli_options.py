@@ -23,6 +23,9 @@ Missing = Annotated[
 ]
 Seed = Annotated[int, typer.Option(help="Seed of everything random.")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+Preset = Annotated[str, typer.Option(help="Preset of the world.")]
+Worlds = Annotated[int, typer.Option(help="Fresh worlds.")]
+Steps = Annotated[int | None, typer.Option(help="Training steps (default: as fit).")]
 
 
 class Experts(StrEnum):
@@ -32,6 +35,11 @@ class Experts(StrEnum):
     nonparametric = "nonparametric"
     spline = "spline"
     maf = "maf"
+
+
+def trained_with(device: str, steps: int | None) -> dict[str, Any]:
+    """Settings of the models of a study."""
+    return {"device": device} | ({"steps": steps} if steps else {})
 
 
 def sayer(quiet: bool) -> Any:

@@ -45,7 +45,7 @@ class Gate:
         """Probabilities (T, K) of each series; NaN where the past is not complete."""
         latents = np.concatenate(self.trace.encode(panel))
         out = np.full((len(latents), len(self.trace.regimes_)), np.nan)
-        rows = _rows_with_past(find_runs(panel, by_regime=False), self.past)
+        rows = find_runs(panel, by_regime=False).rows_with_past(self.past)
         if len(rows):
             seen = _windows((latents - self.centre) / self.scale, rows, self.past)
             out[rows] = self.net(seen).double().softmax(dim=-1).numpy()
@@ -113,14 +113,9 @@ def _new_net(inputs: int, regimes: int, hidden: int, layers: int, seed: int) -> 
 
 
 def _examples(latents: np.ndarray, runs: Runs, past: int) -> tuple[Tensor, Tensor]:
-    rows = _rows_with_past(runs, past)
+    rows = runs.rows_with_past(past)
     regime = np.repeat(runs.regime, np.maximum(runs.length - past, 0)).astype(np.int64)
     return _windows(latents, rows, past), torch.from_numpy(regime)
-
-
-def _rows_with_past(runs: Runs, past: int) -> np.ndarray:
-    """Rows that have so many rows before them in their run."""
-    return runs.row_numbers()[runs.within() >= past]
 
 
 def _windows(latents: np.ndarray, rows: np.ndarray, past: int) -> Tensor:

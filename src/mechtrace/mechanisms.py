@@ -94,8 +94,7 @@ def jacobians(model: SequentialVAE, histories: np.ndarray) -> Iterator[np.ndarra
 def histories_of(model: SequentialVAE, panel: Panel) -> tuple[np.ndarray, np.ndarray]:
     """Rows that have a full history in the panel, and these histories (N, L*d), newest first."""
     lags = model.config.lags
-    runs = find_runs(panel, by_regime=False)
-    rows = runs.row_numbers()[runs.within() >= lags]
+    rows = find_runs(panel, by_regime=False).rows_with_past(lags)
     if not len(rows):
         raise DataError(
             f"no recording has {lags + 1} rows without a gap",

@@ -49,7 +49,7 @@ def recover(
     `step` is the usual time between rows in training. Gaps are judged by it, not by the new
     recording, of which a causal answer cannot know the rest.
     """
-    request.check(regimes)
+    active = request.check(regimes)
     if request.pool and not len(panel):
         raise DataError("there is no series to pool", where=panel.source)
     usual = panel.usual_step if step is None else step
@@ -57,28 +57,24 @@ def recover(
     _check_known(panel, request)
     used = tuple(block.name for block in reference.combination(request.blocks)[0])
 
-    def stack(chosen: np.ndarray) -> Stack:
-        return Stack.of(model, reference, panel[chosen], used, usual)
+    def stack(some: np.ndarray) -> Stack:
+        return Stack.of(model, reference, panel[some], used, usual)
 
     everything, keep = np.arange(len(panel)), panel.rows <= KEPT_ROWS
     with keeping_freed_memory(), one_blas_thread():
         whole = stack(everything).pooled() if request.pool else None
         if request.active == "auto" and len(panel):
             asked = whole or stack(everything[:MOST_ASKED])
-            request = replace(request, active=_taking_part(asked, reference, regimes))
+            chosen = choose_active(asked.whole(reference), asked.elapsed)
+            request = replace(request, active=[regimes[k] for k in chosen])
+            active = request.check(regimes)
         if whole is not None:
-            return _answer(whole, reference, regimes, request, keep=keep)
+            return _answer(whole, reference, regimes, active, request, keep=keep)
         found: dict[int, Trajectory] = {}
-        for chosen in groups(panel.lengths):  # one after the other: memory stays bounded
-            paths = _answer(stack(chosen), reference, regimes, request, keep=keep)
-            found |= zip(chosen.tolist(), paths, strict=True)
+        for some in groups(panel.lengths):  # one after the other: memory stays bounded
+            paths = _answer(stack(some), reference, regimes, active, request, keep=keep)
+            found |= zip(some.tolist(), paths, strict=True)
     return [found[i] for i in range(len(panel))]
-
-
-def _taking_part(stack: Stack, reference: Reference, regimes: tuple[str, ...]) -> list[str]:
-    """The regimes that the recordings ask for, all together."""
-    chosen = choose_active(stack.whole(reference), stack.elapsed)
-    return [regimes[k] for k in chosen]
 
 
 class Recovered(NamedTuple):
@@ -123,12 +119,12 @@ def _answer(
     stack: Stack,
     reference: Reference,
     regimes: tuple[str, ...],
+    active: list[int],
     request: Request,
     *,
     keep: bool = True,
 ) -> list[Trajectory]:
     """Trajectories of a stack; with `keep` they carry what a diagnosis looks at."""
-    active = request.check(regimes)
     answer, curves, judged = _recovered(stack, reference, regimes, active, request)
     surprises = surprise(judged.on_plane(), stack.elapsed, judged.log_det)
     residual = _residual(judged, answer.alpha)

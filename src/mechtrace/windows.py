@@ -37,6 +37,10 @@ class Runs:
         """The rows of all runs, one run after the other: (rows,)."""
         return np.repeat(self.start, self.length) + self.within()
 
+    def rows_with_past(self, past: int) -> np.ndarray:
+        """Rows that have so many rows before them in their run."""
+        return self.row_numbers()[self.within() >= past]
+
     def __add__(self, other: Runs) -> Runs:
         return Runs(
             np.append(self.start, other.start),

@@ -21,6 +21,8 @@ import numpy as np
 from ..errors import ConfigError
 from .evidence import Evidence
 
+#: The block that every model has.
+PLAIN = "conditional(1)"
 HORIZONS = (1, 2, 4, 8)
 WINDOWS = (8, 16, 32)
 #: Deviations below this are taken for this: a latent that stands still has no logarithm.

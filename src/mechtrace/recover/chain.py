@@ -184,7 +184,7 @@ class _Sweep:
         right = np.array(np.broadcast_to(b, blocks.shape[1:]))
         right[:, 0] += self.r
         many = right[0].shape  # (T, ...)
-        factor = _factorise(blocks, bond[1:-1])
+        factor = factorise(blocks, bond[1:-1])
         white = lapack.dtbtrs(factor, _by_chain(right).reshape(-1, 1), uplo="L")[0]
         white = white.reshape(-1, many[0], m).transpose(2, 1, 0).reshape(right.shape)
         root = factor.T.reshape(-1, many[0], m, m + 1)
@@ -232,7 +232,7 @@ def _blocks(A: np.ndarray, bond: np.ndarray) -> np.ndarray:
     return out
 
 
-def _factorise(blocks: np.ndarray, inner: np.ndarray) -> np.ndarray:
+def factorise(blocks: np.ndarray, inner: np.ndarray) -> np.ndarray:
     """Banded Cholesky factor of all chains in a row, lower form (m + 1, chains T m)."""
     m, steps = blocks.shape[1:3]
     blocks = blocks.reshape(m, m, steps, -1)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .blocks import Block, parse
+from .blocks import PLAIN, Block, parse
 from .engine import state_space
 from .evidence import Evidence
 
@@ -39,14 +39,27 @@ def joined(blocks: tuple[str, ...] | list[str]) -> str:
     return " + ".join(blocks)
 
 
+def rank_within(regime: np.ndarray) -> np.ndarray:
+    """The place of each series among those of its regime.
+
+    >>> rank_within(np.array([0, 1, 0, 0, 1])).tolist()
+    [0, 0, 1, 2, 1]
+    """
+    order = np.argsort(regime, kind="stable")
+    first = np.searchsorted(regime[order], regime[order])
+    out = np.empty(len(regime), int)
+    out[order] = np.arange(len(regime)) - first
+    return out
+
+
 def choose(material: Material, names: list[str], regime: np.ndarray, lags: int) -> Choice:
     """Start from the best single block and add others while that clearly helps.
 
     With a single series of some regime nothing can be left out: the first block is taken.
     """
     if np.bincount(regime).min() < 2:
-        return Choice(tuple(names[:1]), ("conditional(1)", "static"), {})
-    rank = np.array([(regime[:i] == k).sum() for i, k in enumerate(regime)])
+        return Choice(tuple(names[:1]), (PLAIN, "static"), {})
+    rank = rank_within(regime)
     some = np.flatnonzero(rank < max(4, SERIES // (1 + regime.max())))
     judge = _Judge(regime[some], rank[some] % 2, lags)
     evidence: dict[str, Evidence] = {}

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import lapack
 
+from .chain import factorise
+
 MAX_ITERATIONS = 60
 #: Keeps the products finite when a coordinate is all but zero.
 MAX_RATIO = 1e30
@@ -79,20 +81,10 @@ class _Problem:
         return alpha + far * d_alpha, dual + far * d_dual, error
 
     def _factorise(self, ratio: np.ndarray) -> np.ndarray:
-        """Banded Cholesky factor of the whole chain of series, lower form (m + 1, S T m)."""
-        series, steps, m = self.linear.shape
+        """Banded Cholesky factor with the pull of the boundary added, all series in a row."""
         products = (self.basis[:, :, None] * self.basis[:, None, :]).reshape(len(self.basis), -1)
-        flat = self.diagonal.reshape(-1, m, m) + (ratio @ products).reshape(-1, m, m)
-        band = np.zeros((series * steps, m, m + 1))  # LAPACK's column order, transposed
-        for j in range(m):
-            band[:, j, : m - j] = flat[:, j:, j]
-        bonds = np.zeros((series, steps, 1))  # nothing couples one series to the next
-        bonds[:, :-1, 0] = -self.weight
-        band[:, :, m] = bonds.reshape(-1, 1)
-        factor, info = lapack.dpbtrf(band.reshape(-1, m + 1).T, lower=1, overwrite_ab=1)
-        if info:
-            raise np.linalg.LinAlgError("the smoothing problem is not positive definite")
-        return factor
+        blocks = self.diagonal + (ratio @ products).reshape(self.diagonal.shape)
+        return factorise(blocks.transpose(2, 3, 1, 0), self.weight.T)
 
     def _solve(self, factor: np.ndarray, right: np.ndarray) -> np.ndarray:
         solution, _ = lapack.dpbtrs(factor, right.reshape(-1), lower=1)

@@ -10,8 +10,8 @@ from typing import Any, cast
 import numpy as np
 
 from ..errors import ConfigError, DataError
-from .blocks import Block, parse
-from .choose import Choice, Material, joined
+from .blocks import PLAIN, Block, parse
+from .choose import Choice, Material, joined, rank_within
 from .evidence import Evidence
 from .innovations import Innovations
 from .offsets import Offsets
@@ -55,9 +55,9 @@ class Reference:
         """
 
         def material(name: str) -> tuple[np.ndarray, np.ndarray | None]:
-            return latents, predicted if name == "conditional(1)" else None
+            return latents, predicted if name == PLAIN else None
 
-        choice = Choice(("conditional(1)",), ("conditional(1)", "static"), {})
+        choice = Choice((PLAIN,), (PLAIN, "static"), {})
         return cls.of_material(latents, width, material, regime, choice)
 
     @classmethod
@@ -70,15 +70,16 @@ class Reference:
         choice: Choice,
     ) -> Reference:
         """The same with these blocks of evidence, which `material` shows, and a choice of them."""
-        predicted = material("conditional(1)")[1]
-        assert predicted is not None
-        known = np.isfinite(latents).all(-1) & np.isfinite(predicted).all((-2, -1))
         blocks: dict[str, Block] = {}
         offsets: dict[str, Offsets] = {}
         chosen: list[Evidence] = []
         main = judged(choice.blocks)
         for name in choice.tried:
             values, expected = material(name)
+            if name == PLAIN:
+                predicted = cast(np.ndarray, expected)
+                known = np.isfinite(latents).all(-1) & np.isfinite(predicted).all((-2, -1))
+                figures = _figures(latents, predicted, known, regime)
             blocks[name] = Block.measure(name, values, expected, regime)
             seen = blocks[name].evidence(values, expected)
             offsets[name] = Offsets.measure(seen, regime)
@@ -92,7 +93,7 @@ class Reference:
             whole = sum(chosen[1:], chosen[0])
             offsets[joined(choice.blocks)] = Offsets.measure(whole, regime)
         return cls(
-            **_figures(latents, predicted, known, regime),
+            **figures,
             **tested,
             width=(width[known] ** 2).mean(axis=0),
             blocks=blocks,
@@ -103,7 +104,8 @@ class Reference:
 
     def surprise_of(self, latents: np.ndarray, predicted: np.ndarray) -> np.ndarray:
         """Surprise (n, T) of series whose predictions (n, T, K, d) are those of `judged`."""
-        return _surprise(self.judged.evidence(latents, predicted), self.offsets[self.judged.name])
+        stacking = self.offsets[self.judged.name].stacking
+        return _surprise(self.judged.evidence(latents, predicted, stacking=stacking))
 
     def combination(self, names: tuple[str, ...] | None) -> tuple[list[Block], Offsets]:
         """The blocks of that name, or the chosen ones, and their offsets."""
@@ -172,7 +174,7 @@ class Reference:
     @classmethod
     def _without_blocks(cls, figures: dict[str, np.ndarray]) -> Reference:
         """From a model stored before there were blocks: one step ahead is all it knows."""
-        name = "conditional(1)"
+        name = PLAIN
         noise = figures["noise"].mean(axis=0)
         floor = 1e-6 * np.trace(noise) / len(noise)
         block = Block(name, figures["means"], noise + floor * np.eye(len(noise)), 1.0)
@@ -190,7 +192,7 @@ BLOCK_PARTS = ("means", "noise", "time")
 
 def judged(chosen: tuple[str, ...]) -> str:
     """The chosen conditional block, or the plainest."""
-    return next((n for n in chosen if parse(n)[0] == "conditional"), "conditional(1)")
+    return next((n for n in chosen if parse(n)[0] == "conditional"), PLAIN)
 
 
 def _for_the_tests(
@@ -202,26 +204,20 @@ def _for_the_tests(
     regime: np.ndarray,
 ) -> dict[str, np.ndarray]:
     """What the tests of a recording compare it with: errors of pure series by the judged block."""
-    some = np.sort(np.argsort(_rank(regime), kind="stable")[:KEPT])
+    some = np.sort(np.argsort(rank_within(regime), kind="stable")[:KEPT])
     stacked = offsets.stacking.T @ expected[some]
     precision = np.linalg.inv(block.noise)
     pure = Innovations.of(values[some][:, None], stacked[:, None], precision)
     seen = evidence.stacked(offsets.stacking)
     return {
-        "surprise": _surprise(evidence, offsets).astype(np.float32),
+        "surprise": _surprise(seen).astype(np.float32),
         "pure_error": pure.error.astype(np.float32),
         "pure_past": pure.past.astype(np.float32),
         "gram": block.time * seen.G[seen.dims > 0].mean(axis=0),
     }
 
 
-def _rank(regime: np.ndarray) -> np.ndarray:
-    """The place of each series among those of its regime."""
-    return np.array([(regime[:i] == k).sum() for i, k in enumerate(regime)])
-
-
-def _surprise(evidence: Evidence, offsets: Offsets) -> np.ndarray:
-    seen = evidence.stacked(offsets.stacking)
+def _surprise(seen: Evidence) -> np.ndarray:
     return surprise(seen.on_plane(), np.ones(seen.dims.shape), seen.log_det)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from .engine import state_space
 from .evidence import Evidence
-from .statespace import DRIFT_PRIOR, DRIFTS, run_filter
+from .statespace import DRIFTS, drift_prior, run_filter
 
 #: A regime goes only if the evidence is so many nats more probable without it: 20 to 1. The prior
 #: does not know the simplex, so it would drop regimes of which a short recording says little.
@@ -48,7 +48,7 @@ def marginal_likelihood(evidence: Evidence, elapsed: np.ndarray) -> float:
     series, count = len(evidence.h), len(DRIFTS)
     plane = evidence.on_plane().repeated(count)
     run = run_filter(plane, np.repeat(DRIFTS, series), np.tile(elapsed, (count, 1)))
-    belief = -0.5 * ((np.log10(DRIFTS) - DRIFT_PRIOR[0]) / DRIFT_PRIOR[1]) ** 2
+    belief = drift_prior(np.log10(DRIFTS))
     belief -= np.logaddexp.reduce(belief)
     scores = run.log_likelihood[-1].reshape(count, series) + belief[:, None]
     return float(np.logaddexp.reduce(scores, axis=0).sum())

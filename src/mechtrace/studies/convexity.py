@@ -20,8 +20,8 @@ from ..recover.statespace import surprise
 from ..recover.trajectory import Trajectory
 from ..store import versions
 from ..worlds.simulation import leaky
+from . import SCHEDULES
 
-SCHEDULES = ("simple", "medium", "complex")
 #: Rows around the true interval that still count as inside: the shortest stretch that is compared.
 AROUND = 6
 

@@ -14,8 +14,8 @@ from ..metrics import weight_correlation, weight_error
 from ..oracle import oracle
 from ..recover.trajectory import Trajectory
 from ..store import versions
+from . import SCHEDULES
 
-SCHEDULES = ("simple", "medium", "complex")
 #: Weights nearer to 0 or 1 than this count as being at the edge of the simplex.
 EDGE = 0.02
 

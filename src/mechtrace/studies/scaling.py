@@ -12,6 +12,7 @@ from ..diagnose.geometry import static_sigma_min
 from ..metrics import weight_correlation
 from ..recover.algorithm1 import centred_window, static_weights
 from ..store import versions
+from . import SCHEDULES
 
 #: Weight correlation in the paper's table "Full scaling results": simple, medium, complex.
 PRINTED = {
@@ -19,7 +20,6 @@ PRINTED = {
     5: (0.979, 0.965, 0.835), 6: (0.968, 0.957, 0.692), 7: (0.776, 0.735, 0.459),
     8: (0.462, 0.389, 0.136), 9: (0.289, 0.222, 0.046), 10: (0.304, 0.252, 0.041),
 }  # fmt: skip
-SCHEDULES = ("simple", "medium", "complex")
 
 
 def scaling_study(
