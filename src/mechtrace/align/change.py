@@ -23,29 +23,39 @@ COMPARED, PAIRS = 8_000, 100
 GRID = np.linspace(-np.pi / 4, np.pi / 4, 45, endpoint=False)
 #: A mechanism differs if sharing it costs so many nats per step, that many standard errors.
 LEAST_GAIN, LEAST_STATISTIC = 0.01, 4.0
+#: If more mechanisms differ than this share of all, changes are not sparse, and claim nothing.
+MOST_CHANGED = 0.5
+#: What an axis that is off by a few degrees sees of its neighbour's change, as a share of it.
+LEAKAGE = 0.03
 
 
 def sparse_change(train: Rows, test: Rows) -> Clue:
     """Axes in which the differences between experts are concentrated."""
     rotation = concentrated_axes(differences(train))
     kinds = test.regimes
-    present = changed(test, rotation)
+    gain, differs = gains_of_own(test, rotation)
+    share = float(differs.mean())
+    sparse = share <= MOST_CHANGED
+    largest = gain.max(axis=1, keepdims=True)
+    present = differs & (gain >= LEAKAGE * largest)
 
-    def gains(rows: Rows, axes: np.ndarray) -> np.ndarray:
+    def by_axis(rows: Rows, axes: np.ndarray) -> np.ndarray:
         return np.stack([gain_of_own(rows, axis) for axis in axes], axis=1)
 
     def score(axes: np.ndarray, pair: tuple[int, int]) -> np.ndarray:
         """Nats explained by as many regime-specific mechanisms as the straight axes need."""
-        two = axes[list(pair)]
         count = int(present[:, list(pair)].sum())
-        known = _by_regime(train, gains(train, two))
+        if not sparse or count == 0:
+            return np.zeros(len(test.regime_of_unit))
+        two = axes[list(pair)]
+        known = _by_regime(train, by_axis(train, two))
         kept = np.zeros(known.size, bool)
         kept[np.argsort(known, axis=None)[known.size - count :]] = True
-        explained = gains(test, two) * kept.reshape(known.shape)[test.regime]
+        explained = by_axis(test, two) * kept.reshape(known.shape)[test.regime]
         # a change of one regime is a matter of its own steps: count nats per step of a regime
         return kinds * test.by_unit(explained.sum(axis=1))
 
-    facts = {"changed": float(present.sum()), "mechanisms": float(present.size)}
+    facts = {"changed": float(present.sum()), "share_changed": share}
     return turning_test(CHANGE, rotation, score, test.regime_of_unit, facts)
 
 
@@ -57,16 +67,17 @@ def gain_of_own(rows: Rows, axis: np.ndarray) -> np.ndarray:
     return 0.5 * ((value - shared) ** 2 - (value - own) ** 2)
 
 
-def changed(rows: Rows, axes: np.ndarray) -> np.ndarray:
-    """Mechanisms (K, d) that a regime has for itself: a shared one would do worse."""
+def gains_of_own(rows: Rows, axes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Nats (K, d) that each regime gains by a mechanism of its own, and whether it needs one."""
     regime = rows.regime_of_unit
-    out = np.zeros((rows.regimes, len(axes)), bool)
+    gain, needed = np.zeros((rows.regimes, len(axes))), np.zeros((rows.regimes, len(axes)), bool)
     for number, axis in enumerate(axes):
-        gain = rows.by_unit(gain_of_own(rows, axis))
+        of_unit = rows.by_unit(gain_of_own(rows, axis))
         for k in range(rows.regimes):
-            mean, statistic = paired(gain[regime == k], regime[regime == k])
-            out[k, number] = mean >= LEAST_GAIN and statistic >= LEAST_STATISTIC
-    return out
+            mine = regime == k
+            gain[k, number], statistic = paired(of_unit[mine], regime[mine])
+            needed[k, number] = gain[k, number] >= LEAST_GAIN and statistic >= LEAST_STATISTIC
+    return gain, needed
 
 
 def differences(rows: Rows) -> np.ndarray:
