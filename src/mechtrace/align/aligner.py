@@ -52,8 +52,8 @@ def find_axes(
     white, new = learn.mapped(whitening), test.mapped(whitening)
     clues, form = _evidence(white, new, model.centre.device, say)
     agreed = combine(clues, white, new)
-    if form is not None:
-        form = in_axes_of(agreed, form)
+    # without axes of their own there is no W to speak of
+    form = in_axes_of(agreed, form) if form is not None and all(agreed.by) else None
     agreed, form = ordered(agreed, form, white)
     unused = np.setdiff1d(np.arange(d), used)
     matrix = np.concatenate([agreed.rotation @ whitening, np.eye(d)[unused]])
@@ -82,7 +82,7 @@ def _testable(rows: Rows) -> bool:
 def _evidence(
     white: Rows, new: Rows, device: torch.device, say: Say
 ) -> tuple[list[Clue], Form | None]:
-    """Every kind of evidence; the form only if it tells all axes apart."""
+    """Every kind of evidence, and the form if the rows bear it out."""
     clues = []
     for look in (noise_shape, noise_by_regime, sparse_change):
         say(f"looking for axes in {look.__name__.replace('_', ' ')}")
@@ -92,7 +92,7 @@ def _evidence(
     if fitted is None:
         return clues, None
     clue, form = fitted
-    return [*clues, clue], form if len(clue.identified) == white.size else None
+    return [*clues, clue], form
 
 
 def _weights(

@@ -94,18 +94,16 @@ def _weakest(clues: list[Clue]) -> tuple[float, float]:
     return min(offers, key=lambda offer: offer[1])
 
 
-def in_axes_of(agreed: Agreed, form: Form) -> Form | None:
-    """The form in the agreed axes, in their order but with its own signs; None if they differ."""
-    cosine = agreed.rotation @ form.rotation.T
-    order = np.abs(cosine).argmax(axis=1)
-    best = cosine[np.arange(len(order)), order]
-    if len(set(order.tolist())) < len(order) or np.abs(best).min() < SAME_AXIS:
-        return None
+def in_axes_of(agreed: Agreed, form: Form) -> Form:
+    """The form in the agreed axes, with its own signs; W takes up the turn between the two."""
+    turn = agreed.rotation @ form.rotation.T
+    signs = np.sign(np.take_along_axis(turn, np.abs(turn).argmax(axis=1)[:, None], axis=1))
+    turn = turn * signs
     return Form(
-        agreed.rotation * np.sign(best)[:, None],
-        form.origin[order],
-        form.first[:, order][:, :, order],
-        form.later[:, order][:, :, order],
+        agreed.rotation * signs,
+        turn @ form.origin,
+        turn @ form.first @ turn.T,
+        turn @ form.later @ turn.T,
     )
 
 

@@ -24,8 +24,8 @@ FORM = "mechanism form"
 
 RESTARTS = 8
 #: Steps with all starts, then with the best of them.
-SEARCH_STEPS, FINAL_STEPS, FINALISTS = 250, 300, 2
-BATCHES = (256, 512)  # rows of each regime in a step of either
+SEARCH_STEPS, FINAL_STEPS, FINALISTS = 500, 800, 2
+BATCHES = (512, 1024)  # rows of each regime in a step of either
 LEARNING_RATE = 0.02
 #: Nats per unit by which a regime's W is drawn towards the mean of all.
 SPARSITY = 0.01
