@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -71,7 +72,7 @@ def info(
     write_json(json_file, trace.facts_)
 
 
-COMMANDS = {
+COMMANDS: dict[Callable[..., None], str] = {
     demo: "Simulate, learn and recover: no data needed.",
     simulate: "Write recordings of a world with known truth.",
     fit: "Learn one mechanism per regime.",

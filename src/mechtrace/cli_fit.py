@@ -114,8 +114,8 @@ def fit(
     if not data and write_config is None:
         raise ConfigError("there is no data to learn from", fix="name a file: mechtrace fit FILE")
     if out is None and write_config is None and not dry_run:
-        fix = f"add --out {(data or [Path('model')])[0].stem}.mechtrace"
-        raise ConfigError("there is no name for the trained model", fix=fix)
+        what = "there is no name for the trained model"
+        raise ConfigError(what, fix="add one, as in --out model.mechtrace")
     reading = _read(data, roles) if data else None
     if reading is not None:
         say(reading.how)

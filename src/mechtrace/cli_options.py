@@ -129,7 +129,7 @@ def write_json(path: Path | None, result: dict[str, Any]) -> None:
         return
     from .atomic import atomic_path
 
-    text = json.dumps(_without_nan(result), indent=1, default=plain, allow_nan=False)
+    text = json.dumps(plain(result), indent=1, allow_nan=False)
     if path == STDOUT:
         typer.echo(text)
         return
@@ -137,35 +137,33 @@ def write_json(path: Path | None, result: dict[str, Any]) -> None:
         temporary.write_text(text + "\n", encoding="utf-8")
 
 
-def _without_nan(value: Any) -> Any:
-    """NaN and infinity are not JSON: they become null."""
-    if isinstance(value, dict):
-        return {key: _without_nan(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_without_nan(item) for item in value]
-    if hasattr(value, "item") and getattr(value, "ndim", 0) == 0:
-        value = value.item()
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
 def plain(value: Any) -> Any:
-    """numpy numbers and times for JSON."""
-    item = value.item() if hasattr(value, "item") else value
-    return item if isinstance(item, (int, float)) else str(value)
+    """A result as JSON has it: NaN is null, dates are ISO text, durations are seconds."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    kind = getattr(getattr(value, "dtype", None), "kind", "")
+    if kind == "m":
+        value = value / type(value)(1, "s")
+    elif kind and kind != "M":
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if isinstance(value, (str, int, float, type(None))) else str(value)
 
 
 def check_target(path: Path) -> None:
     """Refuse a bad target before hours of work, not after."""
-    folder = path.parent
-    if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
-        what = (
-            "the result cannot be written over a folder"
-            if path.is_dir()
-            else "the folder to write to does not exist"
-            if not folder.is_dir()
-            else "the folder cannot be written to"
-        )
-        raise DataError(what, where=str(path), fix="choose a file in an existing folder")
+    if path.is_dir():
+        what = "this is a folder"
+    elif not path.parent.is_dir():
+        what = "the folder to write to does not exist"
+    elif not os.access(path.parent, os.W_OK):
+        what = "the folder cannot be written to"
+    else:
+        return
+    raise DataError(what, where=str(path), fix="choose a file in an existing folder")
 
 
 def check_targets(targets: Sequence[Path | None], inputs: Sequence[Path] = ()) -> None:

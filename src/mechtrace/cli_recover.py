@@ -94,11 +94,14 @@ def recover(
     if edges is not None:
         mechanisms = trace.mechanisms(panel)
         write_frames({path.name: mechanisms.edges(path) for path in paths}, edges)
+    verdicts = {path.name: trace.diagnose(path).verdict for path in paths[:SHOWN]}
     for path in paths[:SHOWN]:
-        say(f"{path}; verdict: {trace.diagnose(path).verdict}")
+        say(f"{path}; verdict: {verdicts[path.name]}")
     if len(paths) > SHOWN:
         say(f"... and {len(paths) - SHOWN} more recordings")
-    say(f"{out}: {sum(map(len, paths)):,} rows, one per step; why to trust them: diagnose")
+    if set(verdicts.values()) - {"trust"}:
+        say("The reasons for the verdict: mechtrace diagnose, or the report.")
+    say(f"{out}: {sum(map(len, paths)):,} rows")
     if report is not None:
         _write_report(trace, paths, report, say)
     events = {path.name: [asdict(event) for event in path.events(minimum=2)] for path in paths}

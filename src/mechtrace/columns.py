@@ -13,9 +13,23 @@ if TYPE_CHECKING:
 USUAL_NAMES = {
     "time": ("time", "t", "timestamp", "datetime", "date", "seconds", "frame"),
     "series": ("series", "run", "trial", "recording", "sequence", "subject", "id", "unit"),
-    "regime": ("regime", "mode", "label", "state", "condition", "phase", "class"),
+    "regime": (
+        "regime",
+        "mode",
+        "label",
+        "state",
+        "condition",
+        "phase",
+        "class",
+        "activity",
+        "stage",
+    ),
 }
 ROLES = tuple(USUAL_NAMES)
+#: Columns with these names that only rise are not measurements.
+CLOCKS = {*USUAL_NAMES["time"], *USUAL_NAMES["series"], "index", "sample", "step"}
+#: Columns that together would make shorter series than this on average do not name them.
+LEAST_ROWS = 3
 #: A column with more different values than this is not guessed to name the regime.
 MANY_REGIMES = 100
 
@@ -114,19 +128,20 @@ class Columns:
             if self.series in frame or not set(columns) <= set(frame.columns):
                 return frame  # one column, or one that the reader does not find
             return self._together(frame, columns)
-        clock = [] if self.time is None or self.time not in frame else [self.time]
         chosen: list[str] = []
         for name in self.candidates:
-            if chosen and not (clock and frame.duplicated([*chosen, *clock]).any()):
-                break
             if frame[name].nunique() == len(frame) > 1:
                 self.left_out[name] = "differs in every row"
-            else:
-                chosen.append(name)
-        self.series = chosen[0] if chosen else None
+            elif not chosen:
+                chosen = [name]
+            elif (frame.groupby(chosen)[name].nunique() <= 1).all():
+                self.left_out[name] = "same throughout each series"
+            elif LEAST_ROWS * frame.groupby([*chosen, name]).ngroups <= len(frame):
+                chosen.append(name)  # trials counted anew for each subject
         if len(chosen) > 1:
-            return self._together(frame, chosen)
-        return self._split_at_restarts(frame, clock[0]) if clock and not chosen else frame
+            return self._together(frame, [name for name in frame.columns if name in chosen])
+        self.series = chosen[0] if chosen else None
+        return frame if chosen else self._split_at_restarts(frame)
 
     def _together(self, frame: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
         self.series = ",".join(columns)
@@ -135,9 +150,10 @@ class Columns:
             joined = joined + "/" + frame[name].astype(str)
         return frame.assign(**{self.series: joined})
 
-    def _split_at_restarts(self, frame: pd.DataFrame, clock: str) -> pd.DataFrame:
+    def _split_at_restarts(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Recordings one below the other without a name: the clock goes back where one ends."""
-        if not frame[clock].duplicated().any():
+        clock = self.time
+        if clock is None or clock not in frame or not frame[clock].duplicated().any():
             return frame
         try:
             number = (frame[clock] < frame[clock].shift()).cumsum()
@@ -159,7 +175,7 @@ class Columns:
             numbers = pd.to_numeric(column.astype(str), errors="coerce")
             if numbers.isna().all():  # a single number among text is an error that is named
                 self.left_out[name] = "text"
-        elif name.lower() in USUAL_NAMES["time"] and self._is_clock(frame, name):
+        elif name.lower() in CLOCKS and self._is_clock(frame, name):
             self.left_out[name] = "another clock"
         return name not in self.left_out
 

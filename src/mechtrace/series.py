@@ -123,6 +123,11 @@ class Panel:
         labels = f"regimes: {head}{more}" if self.labelled else "unlabelled"
         return f"Panel: {len(self)} series x {rows} rows x {width}, {labels} ({self.source})"
 
+    def _repr_html_(self) -> str:
+        from .notebook import panel_html
+
+        return panel_html(self)
+
     @property
     def rows(self) -> int:
         """Number of rows of all series together."""

@@ -30,6 +30,11 @@ class Mechanisms:
     jacobian: np.ndarray = field(repr=False)  # (K, L, d, d)
     states: int = 1
 
+    def _repr_html_(self) -> str:
+        from ..notebook import mechanisms_html
+
+        return mechanisms_html(self)
+
     @property
     def lags(self) -> int:
         """Steps back that have an effect."""
