@@ -6,6 +6,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -92,7 +93,7 @@ def main() -> None:
     """Run the command line; every error on purpose is one sentence and exit code 2."""
     warnings.showwarning = _one_line(warnings.showwarning)
     try:
-        code = app(prog_name="mechtrace", standalone_mode=False)
+        code = _built()(prog_name="mechtrace", standalone_mode=False)
     except MechtraceError as error:
         _refuse(_as_options(error))
     except typer.TyperException as error:
@@ -101,6 +102,12 @@ def main() -> None:
         where = f"{error.filename}: " if error.filename else ""
         _refuse(f"{where}{error.strerror or error}; check disk space and permissions.")
     sys.exit(code if isinstance(code, int) else 0)
+
+
+@cache
+def _built() -> Callable[..., Any]:
+    """The commands as typer builds them, which takes longer than most of them need to refuse."""
+    return typer.main.get_command(app)
 
 
 def _refuse(sentence: str) -> None:

@@ -68,7 +68,7 @@ Gap = Annotated[
         "--gap", help="Largest step in time that continues a recording; seconds for dates."
     ),
 ]
-Seed = Annotated[int, typer.Option(help="Seed of everything random.")]
+Seed = Annotated[int, typer.Option(help="Seed of everything random.", min=0)]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Preset = Annotated[
     str,

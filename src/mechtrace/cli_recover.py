@@ -221,7 +221,7 @@ def calibrate(
     from .recover.known import calibrated
     from .writers import check_table
 
-    check_targets([out, json_file])
+    check_targets([out, json_file], [table])
     check_table(out)
     paths = calibrated(read_curves(table), [parse_known(text) for text in known], how=how)
     write_curves(paths, out)

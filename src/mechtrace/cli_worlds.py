@@ -61,7 +61,7 @@ def simulate(
         Path | None, typer.Option(help="Also write latents, alpha, W(t) and means here (.npz).")
     ] = None,
     seed: Seed = 0,
-    world_seed: Annotated[int, typer.Option(help="Seed of the world itself.")] = 0,
+    world_seed: Annotated[int, typer.Option(help="Seed of the world itself.", min=0)] = 0,
     json_file: Json = None,
     quiet: Quiet = False,
 ) -> None:

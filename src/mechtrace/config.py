@@ -209,7 +209,7 @@ def _checked_data(values: dict[str, Any], path: Path) -> dict[str, Any]:
         if name == "channels":
             good = isinstance(value, list) and all(isinstance(item, str) for item in value)
         else:
-            good = _is_a(value, float if name == "gap" else str)
+            good = is_a(value, float if name == "gap" else str)
         if not good:
             kind = {"channels": "a list of names", "gap": "a number"}.get(name, "text")
             raise ConfigError(f"{name} = {value!r}", where=where, fix=f"make it {kind}")
@@ -251,14 +251,15 @@ def _check_kinds(config: Any) -> None:
             allowed = get_args(kinds[0])
             if value not in allowed:
                 raise ConfigError(f"{name} = {value!r}", fix=f"use one of {', '.join(allowed)}")
-        elif not _is_a(value, kinds[0]):
+        elif not is_a(value, kinds[0]):
             raise ConfigError(f"{name} = {value!r}", fix=f"make it {KIND_NAMES[kinds[0]]}")
 
 
 KIND_NAMES = {int: "a whole number", float: "a finite number", bool: "true or false", str: "text"}
 
 
-def _is_a(value: Any, kind: type) -> bool:
+def is_a(value: Any, kind: type) -> bool:
+    """Whether a value can stand for a setting of this kind."""
     if kind is float:
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         return number and math.isfinite(value)

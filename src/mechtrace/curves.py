@@ -10,7 +10,7 @@ import numpy as np
 
 from .atomic import atomic_path
 from .errors import ConfigError, DataError
-from .readers.files import column_names, existing_file
+from .readers.files import TABLES, column_names, existing_file
 from .recover.known import Stretch
 from .recover.trajectory import Trajectory
 from .series import Panel
@@ -44,7 +44,7 @@ def _from_npz(path: Path) -> list[Trajectory]:
     existing_file(path)
     fix = "give a file that `mechtrace recover` has written"
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             table = {name: archive[name] for name in archive.files}
         _, first = np.unique(table["series"], return_index=True)
         names = table["series"][np.sort(first)]
@@ -69,7 +69,7 @@ def _from_table(path: Path) -> list[Trajectory]:
     regimes = tuple(name.removesuffix("_lower") for name in present if name.endswith("_lower"))
     channels = [f"{name}{end}" for end in ("", "_lower", "_upper") for name in regimes]
     missing = [name for name in [*channels, "time", "residual", "flag"] if name not in present]
-    if present and (missing or not regimes):
+    if path.name.lower().endswith(TABLES) and present and (missing or not regimes):
         what = f"there is no column {missing[0]!r}" if missing else "there are no curves"
         raise DataError(
             what, where=path.name, fix="give a table that `mechtrace recover` has written"

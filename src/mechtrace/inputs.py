@@ -14,13 +14,12 @@ from .columns import ROLES, Columns
 from .errors import DataError
 from .joining import joined
 from .readers.dialect import dialect_of
-from .readers.files import column_names, existing_file, read_table
+from .readers.files import TABLES, column_names, existing_file, read_table
 from .readers.names import listed, natural_key, shown
 from .readers.parts import Roles
 from .readers.table import frame_parts
 from .series import Panel
 
-TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".pq")
 DATA_TYPES = (*TABLES, ".npz")
 
 

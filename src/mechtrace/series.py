@@ -84,7 +84,7 @@ class Panel:
             check_codes(self.codes, self.regimes, self.rows, where)
             checked["codes"] = self.codes.astype(np.int16, copy=False)
         if self.gap is not None and not self.gap > 0:
-            raise ConfigError(f"gap={self.gap} is not positive", where=where)
+            raise ConfigError(f"gap={self.gap} is not positive", where=where, fix="make it so")
         for name, value in checked.items():
             object.__setattr__(self, name, value)
 

@@ -18,10 +18,13 @@ from .table import frame_parts
 if TYPE_CHECKING:
     import pandas as pd
 
+#: Files with columns, by suffix.
+TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".pq")
 Record = tuple[int, list[str]]  # the line it starts on, its cells
 # What pandas itself takes for a missing number; kept away from the columns that hold names.
 MISSING_TEXTS = ["", "NA", "N/A", "n/a", "<NA>", "#N/A", "#N/A N/A", "#NA", "-NaN", "-nan"]
 MISSING_TEXTS += ["NaN", "nan", "NULL", "null", "None"]
+FIX_EMPTY = "give a file with a header and rows below it"
 
 
 def existing_file(path: Path) -> None:
@@ -31,13 +34,14 @@ def existing_file(path: Path) -> None:
     if not path.exists():
         raise DataError("there is no such file", where=str(path), fix="check the path")
     if path.stat().st_size == 0:
-        raise DataError("the file is empty (0 bytes)", where=path.name)
+        raise DataError("the file is empty (0 bytes)", where=path.name, fix=FIX_EMPTY)
 
 
 def unreadable(path: Path, error: BaseException, what: str = "cannot be read") -> DataError:
     """What a library says about a broken file, on one line."""
     said = " ".join(str(error).split()) or type(error).__name__
-    return DataError(f"{what}: {said}", where=path.name)
+    fix = "write it again, or check that it is what its name says"
+    return DataError(f"{what}: {said.rstrip('.')}", where=path.name, fix=fix)
 
 
 class Table(NamedTuple):
@@ -63,7 +67,8 @@ def read_table(path: Path, names: Iterable[str | None]) -> Table:
     except (OSError, EOFError, zlib.error, csv.Error) as error:
         raise unreadable(path, error) from error
     if not len(frame):
-        raise DataError("there is a header but no rows below it", where=path.name)
+        what = "there is a header but no rows below it"
+        raise DataError(what, where=path.name, fix="add at least one row")
 
     def row_name(row: int) -> str:
         line, _ = next(islice(_records(path), row + 1, None), (row + 2, []))
@@ -105,7 +110,7 @@ def _records(path: Path) -> Iterator[Record]:
         reader = csv.reader(text, delimiter=mark, skipinitialspace=True)
         start, header = 1, True
         for record in reader:
-            if record and not (len(record) == 1 and record[0].isspace()):
+            if record and not (len(record) == 1 and not record[0].strip()):
                 yield start, [cell.strip() for cell in record] if header else record
                 header = False
             start = reader.line_num + 1
@@ -125,7 +130,8 @@ def _csv_frame(path: Path, names: set[str | None]) -> pd.DataFrame:
     records = _records(path)
     _, header = next(records, (0, []))
     if not header:
-        raise DataError("the file holds nothing but blank lines", where=path.name)
+        what = "the file holds nothing but blank lines"
+        raise DataError(what, where=path.name, fix=FIX_EMPTY)
     refuse_repeated(filter(None, header), "column name", f"{path.name}, line 1")
     # pandas takes a longer first row for an index column, so it is caught here.
     _refuse_long_row(islice(records, 1), len(header), path)

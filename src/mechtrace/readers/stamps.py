@@ -18,7 +18,8 @@ def parse_time(stamps: Any, column: str, origin: Origin) -> np.ndarray:
     import pandas as pd
 
     stamps = pd.Series(stamps)
-    origin.refuse(stamps.isna().to_numpy(), lambda row: f"no time in {origin.cell(row, column)}")
+    absent, fix = stamps.isna().to_numpy(), "fill it or remove the row"
+    origin.refuse(absent, lambda row: f"no time in {origin.cell(row, column)}", fix)
     if isinstance(stamps.dtype, pd.DatetimeTZDtype):
         stamps = stamps.dt.tz_convert("UTC").dt.tz_localize(None)
     plain = stamps.to_numpy()
@@ -30,7 +31,8 @@ def parse_time(stamps: Any, column: str, origin: Origin) -> np.ndarray:
         origin.refuse(outside, lambda row: what(plain[row]), "give the time as numbers")
         # One unit for all dates, so that the same data has one fingerprint in every format.
         return plain.astype("datetime64[ns]", copy=False)
-    origin.refuse(~np.isfinite(plain), lambda row: f"infinite time in {origin.cell(row, column)}")
+    endless, fix = ~np.isfinite(plain), "write a number or remove the row"
+    origin.refuse(endless, lambda row: f"infinite time in {origin.cell(row, column)}", fix)
     return plain.astype(np.int64) if plain.dtype.kind == "b" else plain
 
 
