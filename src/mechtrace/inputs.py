@@ -114,9 +114,14 @@ def read_inputs(
     first = read_panel(files[0], channels=channels, **how)
     if len(files) == 1:
         return first
-    how |= {role: first.roles.get(role) for role in ROLES} if first.roles else {}
-    rest = [read_panel(path, channels=first.panel.channels, **how) for path in files[1:]]
-    panels = [first.panel, *(reading.panel for reading in rest)]
+    alike = how | {role: first.roles.get(role) for role in ROLES} if first.roles else how
+    without = how | dict.fromkeys(ROLES)  # arrays have no columns
+    readings = [first]
+    for path in files[1:]:
+        options = alike if is_table(path) else without
+        readings.append(read_panel(path, channels=first.panel.channels, **options))
+    labels = _labels(files)
+    panels = [_with_name(*pair) for pair in zip(readings, labels, strict=True)]
     said = dict(first.said)
     if said and first.roles.get("series") is None:
         said["series"] = said["series"].replace("no series", "one series per file")
@@ -128,7 +133,7 @@ def read_inputs(
     if extra:
         said["extra"] = f"not in {files[0].name}, so left out: {listed(extra, 5)}"
     source = f"{len(files)} files, {files[0].name} to {files[-1].name}"
-    panel = joined(panels, _labels(files), source, regimes)
+    panel = joined(panels, labels, source, regimes)
     return first._replace(panel=panel, said=said)
 
 
@@ -186,6 +191,13 @@ def _labels(files: list[Path]) -> list[str]:
     with_folder = [f"{path.resolve().parent.name}/{stem(path)}" for path in files]
     unique = len(set(with_folder)) == len(with_folder)
     return with_folder if unique else [str(path) for path in files]
+
+
+def _with_name(reading: Reading, label: str) -> Panel:
+    """The panel; a table without a column for it is one series with the name of its file."""
+    if reading.said and reading.roles.get("series") is None and len(reading.panel) == 1:
+        return replace(reading.panel, names=np.array([label]))
+    return reading.panel
 
 
 def _extra_columns(files: list[Path]) -> list[str]:

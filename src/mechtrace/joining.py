@@ -31,7 +31,7 @@ def joined(
     every = [name for group in names for name in group]
     if len(set(every)) < len(every):
         names = [
-            [label if group == [label] else f"{label}/{name}" for name in group]
+            [f"{label}/{name}" for name in group]
             for label, group in zip(labels, names, strict=True)
         ]
     codes, known = _codes(panels) if regimes is None else _codes_of(panels, regimes)

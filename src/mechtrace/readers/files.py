@@ -24,6 +24,7 @@ Record = tuple[int, list[str]]  # the line it starts on, its cells
 # What pandas itself takes for a missing number; kept away from the columns that hold names.
 MISSING_TEXTS = ["", "NA", "N/A", "n/a", "<NA>", "#N/A", "#N/A N/A", "#NA", "-NaN", "-nan"]
 MISSING_TEXTS += ["NaN", "nan", "NULL", "null", "None"]
+COMMA_NUMBER = r"^\s*([+-]?\d*),(\d+(?:[eE][+-]?\d+)?)\s*$"
 FIX_EMPTY = "give a file with a header and rows below it"
 
 
@@ -156,6 +157,10 @@ def _csv_frame(path: Path, names: set[str | None]) -> pd.DataFrame:
     except pd.errors.ParserError as error:
         _refuse_long_row(_records(path), len(header), path)
         raise unreadable(path, error, "cannot be parsed") from error
+    if dialect.decimal == ",":  # a word among the numbers leaves the whole column as text
+        for name in labels:
+            if name not in names and not pd.api.types.is_numeric_dtype(frame[name]):
+                frame[name] = frame[name].str.replace(COMMA_NUMBER, r"\1.\2", regex=True)
     return frame.set_axis(header, axis=1)
 
 
