@@ -226,6 +226,20 @@ def test_dates_in_results_are_dates(command, fitted, tmp_path):
         assert 0 <= event["duration"] < 20
 
 
+def test_a_time_column_that_is_not_found_is_asked_for(command, fitted, table, tmp_path):
+    frame = pd.read_csv(table).rename(columns={"time": "clock"})
+    frame = frame.assign(clock=frame["clock"] * 0.1)
+    world_of_tenths = mt.Panel.from_frame(frame, time="clock", series="run", regime="mode")
+    model = mt.load(fitted)
+    model.facts_["step"] = world_of_tenths.usual_step
+    model.save(tmp_path / "m")
+    frame[frame.run == 0].drop(columns=["run", "mode"]).to_csv(tmp_path / "new.csv", index=False)
+    words = ["recover", tmp_path / "m", tmp_path / "new.csv", "-o", tmp_path / "a.csv"]
+    code, _, err = command(*words)
+    assert (code, "name it: --time COLUMN" in err) == (2, True)
+    assert command(*words, "--time", "clock")[0] == 0
+
+
 def test_from_two_tables_to_a_report_as_the_readme_says(command, table, tmp_path, monkeypatch):
     readme = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
     block = readme.split("From two tables to a report")[1].split("##")[0]

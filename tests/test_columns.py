@@ -50,6 +50,11 @@ def test_every_usual_name_is_found_in_any_case(role: str) -> None:
             assert found == {**NOTHING, role: spelling}
 
 
+@pytest.mark.parametrize("name", ["Time (s)", "time [ms]", "t_ms", "TIME_S", "Elapsed (min)"])
+def test_units_in_names_do_not_hide_them(name: str) -> None:
+    assert guess_columns(["x", name], NOTHING)["time"] == name
+
+
 def test_preferred_names_come_first_wherever_they_stand() -> None:
     names = ["date", "id", "class", "x", "regime", "run", "time"]
     assert guess_columns(names, NOTHING) == {"time": "time", "series": "run", "regime": "regime"}

@@ -141,6 +141,14 @@ def test_a_file_without_a_column_for_it_names_the_recording(tmp_path):
     assert read_panel(write(tmp_path, table, "monday.csv.gz")).panel.names.tolist() == ["monday"]
 
 
+def test_days_come_first_where_points_stand_between(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("t;x\n31.01.2024 12:30:00.5;1,5\n01.02.2024 00:00:00.5;2,5\n")
+    panel = read_panel(path).panel
+    assert panel.time[0] == np.datetime64("2024-01-31T12:30:00.5")
+    assert panel.time[1] == np.datetime64("2024-02-01T00:00:00.5")
+
+
 # --- several files -----------------------------------------------------------------------------
 
 

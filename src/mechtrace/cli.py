@@ -36,6 +36,13 @@ Every command explains itself (mechtrace fit --help), writes its result as JSON 
 after Ctrl-C. For completion with the Tab key: mechtrace --install-completion, then a new shell.
 """
 
+BENCH_HELP = """Measure mechtrace on this machine.
+
+\b
+Example:
+  mechtrace bench train --json train.json
+"""
+
 app = typer.Typer(
     name="mechtrace", help=HELP, pretty_exceptions_enable=False, rich_markup_mode=None
 )
@@ -86,7 +93,7 @@ COMMANDS: dict[Callable[..., None], str] = {
 for command, summary in COMMANDS.items():
     app.command(short_help=summary)(command)
 bench_app.command("start")(start)
-app.add_typer(bench_app, name="bench")
+app.add_typer(bench_app, name="bench", help=BENCH_HELP)
 
 
 def main() -> None:
@@ -97,6 +104,9 @@ def main() -> None:
     except MechtraceError as error:
         _refuse(_as_options(error))
     except typer.TyperException as error:
+        if error.format_message().startswith("Usage:"):  # a group of commands without one
+            typer.echo(error.format_message())
+            sys.exit(0)
         _refuse(_usage(error))
     except OSError as error:  # a disk that is full, a file that may not be read
         where = f"{error.filename}: " if error.filename else ""

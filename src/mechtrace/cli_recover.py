@@ -31,6 +31,7 @@ from .cli_options import (
     sayer,
     write_json,
 )
+from .errors import DataError
 
 if TYPE_CHECKING:
     from .estimator import Trace
@@ -235,11 +236,18 @@ def _model_and_data(
 ) -> tuple[Trace, Panel]:
     """A stored model and new recordings of its channels; how these were read is said."""
     from .estimator import load
-    from .inputs import read_inputs
+    from .inputs import DATA_TYPES, read_inputs
 
+    if model.name.lower().endswith(DATA_TYPES):
+        fix = "name the model first, then the data"
+        raise DataError("this is data, not a mechtrace file", where=str(model), fix=fix)
     trace = load(model)
     reading = read_inputs(data, channels=trace.channels_, labelled=False, **roles)
     say(reading.how)
+    step = trace.facts_.get("step")
+    if reading.said and reading.roles.get("time") is None and step not in (None, 1.0):
+        what = f"no column is known to hold the time, and in training rows were {step:g} apart"
+        raise DataError(what, where=reading.panel.source, fix="name it: --time COLUMN")
     return trace, reading.panel
 
 

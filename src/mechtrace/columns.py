@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
 
 #: Names people give these columns, in order of preference.
 USUAL_NAMES = {
-    "time": ("time", "t", "timestamp", "datetime", "date", "seconds", "frame"),
+    "time": ("time", "t", "timestamp", "datetime", "date", "seconds", "elapsed", "frame"),
     "series": ("series", "run", "trial", "recording", "sequence", "subject", "id", "unit"),
     "regime": (
         "regime",
@@ -48,7 +49,7 @@ def guess_columns(names: Sequence[str], given: dict[str, str | None]) -> dict[st
 
 def _usual(names: Sequence[str], role: str, taken: set[str]) -> list[str]:
     """The columns with a usual name of this role, the likeliest first."""
-    lower = {name.lower(): name for name in reversed(names) if name not in taken}
+    lower = {_without_unit(name): name for name in reversed(names) if name not in taken}
     return [lower[name] for name in USUAL_NAMES[role] if name in lower]
 
 
@@ -191,12 +192,19 @@ class Columns:
             name = getattr(self, role)
             guessed = "" if self.given.get(role) else " (guessed)"
             said[role] = f"{role} = {name}{guessed}" if name else f"no {role}"
+        if self.time is None:
+            said["time"] = "no time (rows are counted)"
         if self.restarts:
             said["series"] = f"a new series wherever {self.time} goes back (guessed)"
         if self.left_out:
             columns = ", ".join(f"{name} ({why})" for name, why in self.left_out.items())
             said["left out"] = f"left out: {columns}"
         return said
+
+
+def _without_unit(name: str) -> str:
+    """The name of a column in small letters: of Time (s), t_ms or time [min] only the time."""
+    return re.sub(r"\s*[\[(].*[\])]$|_(s|sec|ms|us|ns|min|h)$", "", name.lower()).strip()
 
 
 def _several(name: str | None) -> list[str]:

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+#: 31.01.2024: with points between them, days always come first.
+DAY_FIRST = r"^(\d\d)\.(\d\d)\.(\d{4})\b"
+
+
 def parse_time(stamps: Any, column: str, origin: Origin) -> np.ndarray:
     """Time stamps as numbers or datetime64[ns]; those with a time zone become naive UTC."""
     import pandas as pd
@@ -46,6 +50,7 @@ def _from_text(texts: pd.Series, column: str, origin: Origin) -> np.ndarray:
     is_number = numbers.notna().to_numpy()
     if is_number.all():
         return numbers.to_numpy()
+    texts = texts.str.replace(DAY_FIRST, r"\3-\2-\1", regex=True)
     dates = pd.to_datetime(texts, format="ISO8601", utc=True, errors="coerce")
     bad = dates.isna().to_numpy() & ~is_number
     fix = "write dates as in 2024-01-31 or 2024-01-31T12:30:00"
