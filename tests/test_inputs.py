@@ -108,6 +108,19 @@ def test_trials_counted_anew_for_each_subject_are_told_apart(tmp_path):
     assert reading.panel.channels == given.panel.channels == ("x", "y")
 
 
+def test_a_blank_in_one_of_two_names_is_refused(tmp_path):
+    table = frame(subject=np.repeat(["s1", "s2"], 12), trial=np.repeat(["1", "2", "", "2"], 6))
+    path = write(tmp_path, table.drop(columns="run"))
+    with pytest.raises(DataError, match=r"no series name in column 'subject,trial', line 14"):
+        read_panel(path)
+
+
+def test_rows_counted_in_each_series_are_no_channel(tmp_path):
+    reading = read_panel(write(tmp_path, frame(sequence=np.tile(np.arange(6), 4))))
+    assert reading.panel.names.tolist() == ["a", "b", "c", "d"]
+    assert reading.left_out == {"sequence": "another clock"}
+
+
 def test_what_is_the_same_throughout_each_series_is_no_channel(tmp_path):
     reading = read_panel(write(tmp_path, frame(subject=np.repeat([1, 2], 12))))
     assert reading.panel.names.tolist() == ["a", "b", "c", "d"]

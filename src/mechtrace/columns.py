@@ -101,8 +101,9 @@ class Columns:
             frame = self._without_nameless(frame)
         if frame.columns.has_duplicates:
             return frame  # the reader refuses it
-        if self.regime in frame and not self.given.get("regime"):
-            self._doubt_regime(frame)
+        guessed = self.regime in frame and not self.given.get("regime")
+        if guessed and frame[self.regime].nunique() > MANY_REGIMES:
+            self.regime = None  # a measurement, or text
         frame = self._settle_series(frame)
         if self.channels is None:
             keys = {self.time, self.series, self.regime, *_several(self.series), *self.left_out}
@@ -117,10 +118,6 @@ class Columns:
         filled = frame.notna().any().to_numpy()
         self.left_out |= {f"column {k + 1}": "has no name" for k in nameless if filled[k]}
         return frame.loc[:, [name != "" for name in frame.columns]] if nameless else frame
-
-    def _doubt_regime(self, frame: pd.DataFrame) -> None:
-        if self.regime and frame[self.regime].nunique() > MANY_REGIMES:
-            self.regime = None  # a measurement, or text
 
     def _settle_series(self, frame: pd.DataFrame) -> pd.DataFrame:
         """One column, several that only together tell the rows apart, or restarts of the clock."""
@@ -145,10 +142,10 @@ class Columns:
         return frame if chosen else self._split_at_restarts(frame)
 
     def _together(self, frame: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
+        """The columns joined into one; blank where one of them is, which the reader refuses."""
         self.series = ",".join(columns)
-        joined = frame[columns[0]].astype(str)
-        for name in columns[1:]:
-            joined = joined + "/" + frame[name].astype(str)
+        parts = frame[columns].astype(object).where(frame[columns].notna(), "").astype(str)
+        joined = parts.agg("/".join, axis=1).where((parts != "").all(axis=1), "")
         return frame.assign(**{self.series: joined})
 
     def _split_at_restarts(self, frame: pd.DataFrame) -> pd.DataFrame:
@@ -170,20 +167,21 @@ class Columns:
         import pandas as pd
 
         column = frame[name]
-        if column.isna().all():
+        if not pd.api.types.is_numeric_dtype(column.dtype):
+            column = pd.to_numeric(column.astype(str), errors="coerce")
+        if frame[name].isna().all():
             self.left_out[name] = "empty"
-        elif not pd.api.types.is_numeric_dtype(column.dtype):
-            numbers = pd.to_numeric(column.astype(str), errors="coerce")
-            if numbers.isna().all():  # a single number among text is an error that is named
-                self.left_out[name] = "text"
-        elif name.lower() in CLOCKS and self._is_clock(frame, name):
+        elif column.isna().all():  # a single number among text is an error that is named
+            self.left_out[name] = "text"
+        elif _without_unit(name) in CLOCKS and self._only_rises(frame, column):
             self.left_out[name] = "another clock"
         return name not in self.left_out
 
-    def _is_clock(self, frame: pd.DataFrame, name: str) -> bool:
-        if self.series is None or self.series not in frame:
-            return bool(frame[name].is_monotonic_increasing)
-        return bool((frame.groupby(self.series)[name].diff().dropna() > 0).all())
+    def _only_rises(self, frame: pd.DataFrame, column: pd.Series) -> bool:
+        """Whether a column grows from row to row, in every series."""
+        one = self.series is None or self.series not in frame
+        steps = column.diff() if one else column.groupby(frame[self.series]).diff()
+        return bool((steps.dropna() > 0).all())
 
     def said(self) -> dict[str, str]:
         """What plays which role, what was guessed and what was left out."""
