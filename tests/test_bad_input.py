@@ -32,7 +32,7 @@ def model(tmp_path_factory):
     world = mt.worlds.make("paper", regimes=2, latents=2, channels=2, length=20)
     panel = replace(world.simulate(12).panel, regimes=("A", "B"), channels=("x", "y"))
     path = tmp_path_factory.mktemp("tiny") / "tiny.mechtrace"
-    settings = {"latents": 2, "hidden": 16, "steps": 200, "batch": 12, "lr": 0.01}
+    settings = {"latents": 2, "hidden": 16, "steps": 200, "batch": 12, "lr": 0.01, "align": False}
     mt.Trace(**settings, evaluations=4).fit(panel, progress=False).save(path)
     return path
 

@@ -144,9 +144,11 @@ class Columns:
     def _together(self, frame: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
         """The columns joined into one; blank where one of them is, which the reader refuses."""
         self.series = ",".join(columns)
-        parts = frame[columns].astype(object).where(frame[columns].notna(), "").astype(str)
-        joined = parts.agg("/".join, axis=1).where((parts != "").all(axis=1), "")
-        return frame.assign(**{self.series: joined})
+        first, *rest = [frame[name].astype(str).mask(frame[name].isna(), "") for name in columns]
+        joined, blank = first, first == ""
+        for part in rest:
+            joined, blank = joined + "/" + part, blank | (part == "")
+        return frame.assign(**{self.series: joined.mask(blank, "")})
 
     def _split_at_restarts(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Recordings one below the other without a name: the clock goes back where one ends."""

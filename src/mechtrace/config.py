@@ -84,6 +84,9 @@ class FitConfig:
     holdout: float = _setting(0.1, "share of the series of each regime held out for selection")
     evaluations: int = _setting(20, "held-out evaluations over the whole run")
     patience: int = _setting(6, "evaluations without gain that end the run")
+    align: bool = _setting(
+        True, "look for identified axes; false leaves the latents as the network has them"
+    )
     seed: int = _setting(0, "of everything random")
     device: str = _setting("auto", "auto, cpu or cuda")
     graph: bool = _setting(

@@ -100,6 +100,7 @@ def trace_html(trace: Trace) -> str:
         f"<b>{escape(repr(trace))}</b>",
         escape(f"learned from {facts['source']}: {len(trace.channels_)} channels, {learned}")
         + escape(quality),
+        escape(trace.axes_.verdict),
         _table(["regime", "training series", "held-out series"], rows),
     )
 

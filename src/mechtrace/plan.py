@@ -83,8 +83,8 @@ class Plan:
                 f"parameters: {self.parameters:,}",
                 f"memory: {memory} (measured, peak of the whole {place})",
                 f"training time: about {duration(self.seconds)} on {self.device} (measured on"
-                f" {self.timed_steps} steps; an early stop makes it shorter, the evidence for"
-                " recovery is measured after it)",
+                f" {self.timed_steps} steps; an early stop makes it shorter, and axes and the"
+                " evidence for recovery are looked for after it)",
             ]
         )
 

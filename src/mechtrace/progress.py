@@ -156,6 +156,13 @@ def watched(items: Sequence[Item], what: str, quiet: bool = False) -> Iterator[I
     yield from track(items, what, console=Console(stderr=True), transient=True)
 
 
+def remark(text: str, stream: TextIO | None = None) -> None:
+    """One line for whoever watches, after the bar is gone."""
+    out = stream or sys.stderr
+    out.write(f"{text}\n")
+    out.flush()
+
+
 def _figures(progress: Progress) -> str:
     elbo = "" if progress.elbo is None else f"held-out ELBO {progress.elbo:.3f}  "
     return (
