@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .axes import Axes
 
 #: A change must be so large, as a share of the largest weight there is, to be worth a name.
-LEAST_SHARE = 0.05
+LEAST_SHARE = 0.1
 #: Probability of a false name over all edges of all regimes.
 LEVEL = 0.01
 
@@ -62,22 +62,28 @@ def named_changes(axes: Axes) -> pd.DataFrame:
 
 def sentences(axes: Axes) -> list[str]:
     """Each named change in words; what cannot be named as an edge is said of its target."""
+    verdicts = {axis.name: axis for axis in axes.axes}
     lines: list[str] = []
-    for row in axes.changes().itertuples():
-        if row.named:
-            grows = abs(row.weight) > abs(row.usual)
-            verb = "strengthens" if grows else "weakens"
-            if row.weight * row.usual < 0 and abs(row.usual) > 2 * row.error:
-                verb = "reverses"
-            lag = "" if row.lag == 1 else f" at lag {row.lag}"
+    for row in axes.changes().to_dict("records"):
+        if row["named"]:
+            lag = "" if row["lag"] == 1 else f" at lag {row['lag']}"
             text = (
-                f"{row.regime} {verb} {row.source} -> {row.target}{lag}"
-                f" ({row.usual:.2f} to {row.weight:.2f})"
+                f"{row['regime']} {_verb(row['usual'], row['weight'], row['error'])}"
+                f" {row['source']} -> {row['target']}{lag}"
+                f" ({row['usual']:.2f} to {row['weight']:.2f})"
             )
-        elif axes.axes[axes.names.index(row.target)].identified:
-            text = f"{row.regime} changes what drives {row.target}, by sources not told apart"
+        elif verdicts[row["target"]].identified:
+            text = (
+                f"{row['regime']} changes what drives {row['target']}, by sources not told apart"
+            )
         else:
             continue
         if text not in lines:
             lines.append(text)
     return lines
+
+
+def _verb(usual: float, weight: float, error: float) -> str:
+    if weight * usual < 0 and abs(usual) > 4 * error:
+        return "reverses"
+    return "strengthens" if abs(weight) > abs(usual) else "weakens"

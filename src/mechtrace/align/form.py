@@ -24,8 +24,8 @@ FORM = "mechanism form"
 
 RESTARTS = 8
 #: Steps with all starts, then with the best of them.
-SEARCH_STEPS, FINAL_STEPS, FINALISTS = 350, 500, 2
-BATCH = 1024  # rows of each regime in a step
+SEARCH_STEPS, FINAL_STEPS, FINALISTS = 250, 300, 2
+BATCHES = (256, 512)  # rows of each regime in a step of either
 LEARNING_RATE = 0.02
 #: Nats per unit by which a regime's W is drawn towards the mean of all.
 SPARSITY = 0.01
@@ -35,7 +35,7 @@ LEAST_BEND = 0.05
 #: Share of that gain that the form must reach too: otherwise the mechanisms have another form.
 LEAST_SHARE = 0.8
 #: Rows of each regime for the turning test: so many columns are fitted anew there.
-TURNED_ROWS, TURNED_STEPS = 1500, 150
+TURNED_ROWS, TURNED_STEPS = 1000, 100
 #: More latents than this are not tried: the starts would not fit into memory.
 MOST_LATENTS = 24
 
@@ -132,8 +132,10 @@ class _Guesses:
 
 def _fit(known: _Balanced, new: _Balanced, train: Rows, starts: list[np.ndarray]) -> Form:
     guesses = _first_guesses(train, starts, known.value)
-    for steps, keep in ((SEARCH_STEPS, FINALISTS), (FINAL_STEPS, 1)):
-        _descend(guesses, known, steps)
+    for steps, batch, keep in zip(
+        (SEARCH_STEPS, FINAL_STEPS), BATCHES, (FINALISTS, 1), strict=True
+    ):
+        _descend(guesses, known, steps, batch)
         with torch.no_grad():
             loss = guesses.loss(new)
         guesses = guesses.best(loss.nan_to_num(torch.inf), keep)
@@ -165,7 +167,7 @@ def _first_guesses(train: Rows, starts: list[np.ndarray], like: Tensor) -> _Gues
     )
 
 
-def _descend(guesses: _Guesses, rows: _Balanced, steps: int) -> None:
+def _descend(guesses: _Guesses, rows: _Balanced, steps: int, batch: int) -> None:
     parameters = [p.requires_grad_() for p in guesses.parameters()]
     optimiser = torch.optim.Adam(parameters, lr=LEARNING_RATE, betas=(0.9, 0.98))
     random = np.random.default_rng(0)
@@ -173,7 +175,7 @@ def _descend(guesses: _Guesses, rows: _Balanced, steps: int) -> None:
     for step in range(steps):
         cosine = 0.5 * (1 + np.cos(np.pi * step / steps)) + 0.01
         optimiser.param_groups[0]["lr"] = LEARNING_RATE * min(1.0, (step + 1) / 20) * cosine
-        index = torch.from_numpy(random.integers(count, size=min(BATCH, count)))
+        index = torch.from_numpy(random.integers(count, size=min(batch, count)))
         apart = guesses.first - guesses.first.mean(1, keepdim=True)
         loss = guesses.loss(rows.batch(index.to(rows.value.device)))
         optimiser.zero_grad(set_to_none=True)

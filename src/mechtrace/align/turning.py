@@ -16,9 +16,8 @@ from scipy.sparse.csgraph import connected_components
 from scipy.stats import norm
 
 ANGLES = np.deg2rad([20.0, 45.0, -20.0])
-#: Nats per step that a turn must cost. Model errors (a slightly bent latent space, experts not
-#: quite alike) cost up to 0.002 in worlds without evidence, which many rows would make
-#: "significant".
+#: Nats per step that a turn must cost. Errors of the model (a slightly bent latent space, experts
+#: not quite alike) cost something too, and with many rows would be "significant".
 LEAST_COST = 0.004
 #: Probability of a false claim over all pairs of axes, if there were no evidence.
 LEVEL = 0.01
@@ -39,11 +38,12 @@ class Clue:
     cost: np.ndarray = field(repr=False)  # (d, d), nats per step
     statistic: np.ndarray = field(repr=False)  # (d, d), the cost over its standard error
     facts: dict[str, float] = field(default_factory=dict)
+    least: float = LEAST_COST
 
     @property
     def told_apart(self) -> np.ndarray:
         """Pairs (d, d) that the evidence distinguishes."""
-        return (self.cost >= LEAST_COST) & (self.statistic >= self.threshold)
+        return (self.cost >= self.least) & (self.statistic >= self.threshold)
 
     @property
     def threshold(self) -> float:
@@ -89,7 +89,8 @@ def turning_test(
     rotation: np.ndarray,
     score: Score,
     regime: np.ndarray,
-    facts: dict[str, float] | None = None,
+    facts: dict[str, float],
+    least: float = LEAST_COST,
 ) -> Clue:
     """Turn every pair and compare the held-out likelihood, stretch by stretch of a regime (U,)."""
     d = len(rotation)
@@ -99,7 +100,7 @@ def turning_test(
         losses[i, j] = [
             straight - score(turn(d, i, j, angle) @ rotation, (i, j)) for angle in ANGLES
         ]
-    return judged(kind, rotation, losses, regime, facts)
+    return judged(kind, rotation, losses, regime, facts, least)
 
 
 def judged(
@@ -107,15 +108,16 @@ def judged(
     rotation: np.ndarray,
     losses: dict[tuple[int, int], list[np.ndarray]],
     regime: np.ndarray,
-    facts: dict[str, float] | None = None,
+    facts: dict[str, float],
+    least: float = LEAST_COST,
 ) -> Clue:
     """The clue that follows from what each stretch loses by each turn of each pair."""
     d = len(rotation)
     cost, statistic = np.full((d, d), np.inf), np.full((d, d), np.inf)
     for (i, j), by_angle in losses.items():
-        least = min((paired(loss, regime) for loss in by_angle), key=lambda found: found[1])
-        cost[i, j], statistic[i, j] = cost[j, i], statistic[j, i] = least
-    return Clue(kind, rotation, cost, statistic, facts or {})
+        weakest = min((paired(loss, regime) for loss in by_angle), key=lambda found: found[1])
+        cost[i, j], statistic[i, j] = cost[j, i], statistic[j, i] = weakest
+    return Clue(kind, rotation, cost, statistic, facts, least)
 
 
 def paired(difference: np.ndarray, regime: np.ndarray) -> tuple[float, float]:
