@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import typer
 
 import mechtrace as mt
+from mechtrace.cli import app, main
 
 FIT = ["--latents", "4", "--hidden", "16", "--steps", "240", "--batch", "12", "--lr", "0.01"]
 
@@ -27,19 +32,47 @@ def table(tmp_path_factory):
     return path
 
 
-def test_help_names_every_command_with_an_example(command):
-    code, out, _ = command("--help")
-    assert code == 0
-    for name in ("demo", "simulate", "fit", "recover", "calibrate", "info", "bench"):
-        assert name in out
-    for name in (["demo"], ["simulate"], ["fit"], ["recover"], ["calibrate"], ["info"],
-                    ["bench", "train"], ["bench", "scale"], ["bench", "latents"],
-                    ["bench", "convexity"], ["bench", "theory"],
-                    ["bench", "scaling"]):  # fmt: skip
-        code, out, _ = command(*name, "--help")
+def commands():
+    """Every command, as the words that call it."""
+    tree = typer.main.get_command(app)
+    for name, command in tree.commands.items():
+        if hasattr(command, "commands"):
+            yield from ([name, inner] for inner in command.commands)
+        else:
+            yield [name]
+
+
+def test_help_names_the_commands_and_completion(command):
+    for arguments in ([], ["--help"]):
+        code, out, _ = command(*arguments)
         assert code == 0
-        assert "Example" in out
-        assert f"mechtrace {' '.join(name)}" in out
+        assert {words[0] for words in commands()} <= set(out.split())
+        assert "mechtrace --install-completion" in out
+
+
+@pytest.mark.parametrize("words", list(commands()), ids=" ".join)
+def test_every_command_has_an_example_json_and_quiet(command, words):
+    code, out, _ = command(*words, "--help")
+    assert code == 0
+    assert "Example" in out
+    example = next(line for line in out.splitlines() if f" mechtrace {' '.join(words)}" in line)
+    assert len(example) < 100  # on a line of its own, to be copied
+    assert "--json" in out
+    assert "--quiet" in out
+
+
+def test_completion_knows_commands_and_choices(monkeypatch, capsys):
+    def completed(words: str) -> str:
+        monkeypatch.setenv("_MECHTRACE_COMPLETE", "complete_bash")
+        monkeypatch.setenv("COMP_WORDS", words)
+        monkeypatch.setenv("COMP_CWORD", str(len(words.split(" ")) - 1))
+        with pytest.raises(SystemExit):
+            main()
+        return capsys.readouterr().out
+
+    assert completed("mechtrace re").split() == ["recover", "report"]
+    assert "interpolate" in completed("mechtrace fit --missing ")
+    assert "paper-positive" in completed("mechtrace simulate --world pa")
 
 
 def test_version(command):
@@ -100,6 +133,128 @@ def test_fit_with_a_config_file(command, table, tmp_path):
     assert (code, out, err) == (0, "", "")
     settings = mt.load(model).get_params()
     assert (settings["latents"], settings["batch"], settings["steps"]) == (3, 12, 240)
+
+
+def test_a_written_config_repeats_the_run(command, table, tmp_path):
+    config = tmp_path / "run.toml"
+    code, out, err = command("fit", table, *FIT, "--missing", "gap", "--write-config", config)
+    assert code == 0, err
+    assert f"--config {config}" in out
+    assert os.listdir(tmp_path) == ["run.toml"]
+    text = config.read_text()
+    assert 'regime = "mode"  # column with the regime' in text
+    assert 'missing = "gap"' in text
+    assert "latents = 4  # " in text
+    model = tmp_path / "m"
+    code, out, err = command("fit", table, "--config", config, "-o", model)
+    assert code == 0, err
+    assert "(guessed)" not in out  # the file says it all
+    assert mt.load(model).get_params()["steps"] == 240
+    code, _, _ = command("fit", "--write-config", tmp_path / "defaults.toml", "--quiet")
+    assert code == 0
+    assert "steps = 3500" in (tmp_path / "defaults.toml").read_text()
+
+
+def test_a_dry_run_says_what_it_takes_and_writes_nothing(command, table, tmp_path, monkeypatch):
+    monkeypatch.setattr("mechtrace.plan.SECONDS", 0.1)
+    code, out, err = command("fit", table, *FIT, "--set", "window=10", "--dry-run", "--json", "-")
+    assert code == 0
+    plan = json.loads(out)
+    assert plan["training_series"] == {"R0": 11, "R1": 11, "R2": 11}
+    assert plan["windows"] == 33 * 18
+    assert plan["crops"] == 66
+    assert plan["crop_rows"] == 10
+    assert plan["seconds"] > 0
+    assert plan["parameters"] > 100
+    assert "training time: about" in err
+    assert "measured on" in err
+
+
+def test_json_on_stdout_leaves_messages_to_stderr(command, table, fitted, tmp_path):
+    out = tmp_path / "alpha.npz"
+    code, said, err = command("recover", fitted, table, "-o", out, "--json", "-")
+    assert code == 0
+    assert json.loads(said)["file"] == str(out)
+    assert "36 series, 720 rows" in err
+    code, said, err = command("info", fitted, "--json", "-", "--quiet")
+    assert json.loads(said)["regimes"] == ["R0", "R1", "R2"]
+    assert err == ""
+    # and the next command speaks on stdout again
+    assert "3 regimes" in command("info", fitted)[1]
+
+
+def test_report_and_diagnose(command, table, fitted, tmp_path):
+    page, facts = tmp_path / "r.html", tmp_path / "d.json"
+    code, out, err = command("report", fitted, table, "--pool", "--out", page)
+    assert code == 0, err
+    assert f"{page}: open it in a browser" in out
+    assert "mechtrace report" in page.read_text()
+    code, out, _ = command("diagnose", fitted, table, "--json", facts)
+    assert code == 0
+    assert "36 recordings: " in out
+    assert len(json.loads(facts.read_text())["diagnoses"]) == 36
+    far = pd.read_csv(table)
+    far.filter(regex="^x").columns.map(lambda name: far.__setitem__(name, far[name] + 100))
+    far.to_csv(tmp_path / "far.csv", index=False)
+    assert command("diagnose", fitted, tmp_path / "far.csv", "--strict", "--quiet")[0] == 1
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".tsv", ".parquet", ".npz"])
+def test_curves_are_written_and_read_in_every_format(command, table, fitted, tmp_path, suffix):
+    out, better = tmp_path / f"alpha{suffix}", tmp_path / "better.csv"
+    code, _, err = command("recover", fitted, table, "-o", out, "--edges", tmp_path / f"e{suffix}")
+    assert code == 0, err
+    code, _, err = command(
+        "calibrate", out, "--known", "0/2:19=R0", "--known", "12/2:19=R1", "--known",
+        "24/2:19=R2", "-o", better,
+    )  # fmt: skip
+    assert code == 0, err
+    assert len(pd.read_csv(better)) == 720
+
+
+def test_dates_in_results_are_dates(command, fitted, tmp_path):
+    world = mt.worlds.make("paper", regimes=3, latents=4, channels=6, length=20)
+    frame = world.transition("step", active=[0, 2], series=1).panel.to_frame()
+    frame["time"] = pd.Timestamp("2024-03-01 09:00") + pd.to_timedelta(frame["time"], "s")
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    code, out, err = command(
+        "recover", fitted, tmp_path / "new.csv", "-o", tmp_path / "a.csv", "--json", "-"
+    )
+    assert code == 0, err
+    for event in json.loads(out)["events"]["0"]:
+        assert event["onset"].startswith("2024-03-01T09:00:")
+        assert 0 <= event["duration"] < 20
+
+
+def test_a_time_column_that_is_not_found_is_asked_for(command, fitted, table, tmp_path):
+    frame = pd.read_csv(table).rename(columns={"time": "clock"})
+    frame = frame.assign(clock=frame["clock"] * 0.1)
+    world_of_tenths = mt.Panel.from_frame(frame, time="clock", series="run", regime="mode")
+    model = mt.load(fitted)
+    model.facts_["step"] = world_of_tenths.usual_step
+    model.save(tmp_path / "m")
+    frame[frame.run == 0].drop(columns=["run", "mode"]).to_csv(tmp_path / "new.csv", index=False)
+    words = ["recover", tmp_path / "m", tmp_path / "new.csv", "-o", tmp_path / "a.csv"]
+    code, _, err = command(*words)
+    assert (code, "name it: --time COLUMN" in err) == (2, True)
+    assert command(*words, "--time", "clock")[0] == 0
+
+
+def test_from_two_tables_to_a_report_as_the_readme_says(command, table, tmp_path, monkeypatch):
+    readme = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+    block = readme.split("From two tables to a report")[1].split("##")[0]
+    lines = re.findall(r"^    (mechtrace .*?)\s*(?:#.*)?$", block, re.M)
+    assert 1 < len(lines) <= 3
+    frame = pd.read_csv(table)
+    frame.to_csv(tmp_path / "runs.csv", index=False)
+    frame[frame.run == 3].drop(columns=["mode", "run"]).to_csv(tmp_path / "new.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    for line in lines:
+        words = shlex.split(line)[1:]
+        code, _, err = command(*words, *(FIT if words[0] == "fit" else []))
+        assert code == 0, err
+    assert (tmp_path / "report.html").stat().st_size > 1000
+    assert len(pd.read_csv(tmp_path / "alpha.csv")) == 20
 
 
 def test_bench_train_writes_its_configuration(command, tmp_path):
@@ -221,106 +376,7 @@ def test_recover_writes_the_edges_of_the_network(command, table, fitted, tmp_pat
     code, _, err = command(
         "recover", fitted, table, "--out", out, "--edges", tmp_path / "edges.txt"
     )
-    assert (code, "use .csv, .parquet" in err) == (2, True)
-
-
-def csv(folder, text, name="bad.csv"):
-    path = folder / name
-    path.write_text(text)
-    return path
-
-
-GOOD = "time,run,mode,x,y\n" + "".join(
-    f"{t},{run},{'AB'[run % 2]},{t * 0.5},{t % 3}\n" for run in range(4) for t in range(9)
-)
-BAD_INPUT = {
-    "no such file": (lambda d: ["fit", d / "none.csv", "-o", d / "m"], "none.csv.*no such file"),
-    "unknown type": (lambda d: ["fit", csv(d, "x", "a.xlsx"), "-o", d / "m"], "a.xlsx.*type"),
-    "empty file": (lambda d: ["fit", csv(d, ""), "-o", d / "m"], "bad.csv.*empty"),
-    "header only": (lambda d: ["fit", csv(d, "time,mode,x\n"), "-o", d / "m"], "no rows"),
-    "no regime": (
-        lambda d: ["fit", csv(d, GOOD.replace("mode", "word")), "-o", d / "m"],
-        "bad.csv.*column 'word', line 2",
-    ),
-    "no labels": (
-        lambda d: ["fit", csv(d, "time,x\n0,1\n1,2\n2,3\n"), "-o", d / "m"],
-        "bad.csv.*no regime labels",
-    ),
-    "one regime": (
-        lambda d: ["fit", csv(d, GOOD.replace(",B,", ",A,")), "-o", d / "m"],
-        "bad.csv.*one regime, 'A'",
-    ),
-    "too short": (
-        lambda d: ["fit", csv(d, GOOD), "-o", d / "m", "--lags", "12"],
-        "bad.csv.*regime 'A' has no stretch of more than 12 rows",
-    ),
-    "duplicate times": (
-        lambda d: ["fit", csv(d, GOOD + "8,3,B,1,1\n"), "-o", d / "m"],
-        "bad.csv.*38",
-    ),
-    "text in a cell": (
-        lambda d: ["fit", csv(d, GOOD.replace("3,0,A,1.5,0", "3,0,A,oops,0")), "-o", d / "m"],
-        "bad.csv.*line 5.*oops|bad.csv.*oops.*line 5",
-    ),
-    "missing cell": (
-        lambda d: ["fit", csv(d, GOOD.replace("3,0,A,1.5,0", "3,0,A,,0")), "-o", d / "m"],
-        "bad.csv.*line 5.*missing=",
-    ),
-    "infinity": (
-        lambda d: ["fit", csv(d, GOOD.replace("3,0,A,1.5,0", "3,0,A,inf,0")), "-o", d / "m"],
-        "bad.csv.*line 5",
-    ),
-    "unknown column": (
-        lambda d: ["fit", csv(d, GOOD), "-o", d / "m", "--regime", "gait"],
-        "bad.csv.*gait",
-    ),
-    "bad setting": (
-        lambda d: ["fit", csv(d, GOOD), "-o", d / "m", "--latents", "0"],
-        "latents = 0",
-    ),
-    "bad config": (
-        lambda d: ["fit", csv(d, GOOD), "-o", d / "m", "--config", csv(d, "[x", "c.toml")],
-        "c.toml.*TOML",
-    ),
-    "no folder": (
-        lambda d: ["fit", csv(d, GOOD), "-o", d / "no" / "m"],
-        "existing folder",
-    ),
-    "bad device": (
-        lambda d: ["fit", csv(d, GOOD), "-o", d / "m", "--device", "abacus"],
-        "abacus",
-    ),
-    "not a model": (lambda d: ["info", csv(d, GOOD)], "not a mechtrace file"),
-    "unknown world": (
-        lambda d: ["simulate", "--out", d / "r.csv", "--world", "moon"],
-        "unknown world 'moon'",
-    ),
-    "bad option": (
-        lambda d: ["simulate", "--out", d / "r.csv", "--set", "noise"],
-        "not name=value",
-    ),
-    "bad active": (
-        lambda d: ["simulate", "--out", d / "r.csv", "--transition", "simple", "--active", "a,b"],
-        "not a list of whole numbers",
-    ),
-    "unwritable type": (lambda d: ["simulate", "--out", d / "r.txt", "--series", 1], "r.txt"),
-}
-
-
-@pytest.mark.parametrize("case", BAD_INPUT)
-def test_bad_input_gets_one_sentence_and_exit_code_2(command, tmp_path, case):
-    import re
-
-    make, message = BAD_INPUT[case]
-    arguments = make(tmp_path)
-    before = sorted(p.name for p in tmp_path.iterdir())
-    code, _, err = command(*arguments)
-    assert code == 2
-    assert err.startswith("mechtrace: ")
-    assert err.count("\n") == 1, err
-    assert "Traceback" not in err
-    assert re.search(message, err), err
-    assert sorted(p.name for p in tmp_path.iterdir()) == before  # nothing half-written
+    assert (code, "use .csv, " in err) == (2, True)
 
 
 def test_ctrl_c_then_resume(table, tmp_path):

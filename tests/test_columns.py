@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mechtrace.columns import USUAL_NAMES, guess_columns, read_panel
+from mechtrace.columns import USUAL_NAMES, guess_columns
 from mechtrace.errors import DataError
+from mechtrace.inputs import read_panel
 from mechtrace.series import Panel
 
 NOTHING: dict[str, str | None] = {"time": None, "series": None, "regime": None}
@@ -49,6 +50,11 @@ def test_every_usual_name_is_found_in_any_case(role: str) -> None:
             assert found == {**NOTHING, role: spelling}
 
 
+@pytest.mark.parametrize("name", ["Time (s)", "time [ms]", "t_ms", "TIME_S", "Elapsed (min)"])
+def test_units_in_names_do_not_hide_them(name: str) -> None:
+    assert guess_columns(["x", name], NOTHING)["time"] == name
+
+
 def test_preferred_names_come_first_wherever_they_stand() -> None:
     names = ["date", "id", "class", "x", "regime", "run", "time"]
     assert guess_columns(names, NOTHING) == {"time": "time", "series": "run", "regime": "regime"}
@@ -77,7 +83,8 @@ def test_given_names_win_and_are_not_given_twice() -> None:
 
 @pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".tsv", ".parquet", ".pq"])
 def test_tables_are_read_with_guessed_columns(tmp_path: Path, suffix: str) -> None:
-    panel, how = read_panel(written(tmp_path, suffix))
+    reading = read_panel(written(tmp_path, suffix))
+    panel, how = reading.panel, reading.how
     assert panel.names.tolist() == ["a", "b"]
     assert panel.regimes == ("down", "up")
     assert panel.channels == ("x", "y")
@@ -86,22 +93,27 @@ def test_tables_are_read_with_guessed_columns(tmp_path: Path, suffix: str) -> No
     np.testing.assert_array_equal(panel.values, table()[["x", "y"]].to_numpy())
     assert how == (
         f"pump{suffix}: time = t (guessed), series = Run (guessed), regime = mode (guessed); "
-        "2 channels, 6 rows"
+        "2 series, 6 rows, 2 channels (x, y); regimes: down, up"
     )
 
 
 def test_the_message_tells_given_from_guessed_and_missing(tmp_path: Path) -> None:
     frame = table().drop(columns="mode").rename(columns={"Run": "wheel"})
     path = written(tmp_path, ".csv", frame)
-    panel, how = read_panel(path, series="wheel")
+    reading = read_panel(path, series="wheel")
+    panel, how = reading.panel, reading.how
     assert panel.names.tolist() == ["a", "b"]
     assert not panel.labelled
-    assert how == "pump.csv: time = t (guessed), series = wheel, no regime; 2 channels, 6 rows"
+    assert how == (
+        "pump.csv: time = t (guessed), series = wheel, no regime; "
+        "2 series, 6 rows, 2 channels (x, y)"
+    )
 
 
 def test_a_given_column_wins_over_a_usual_one(tmp_path: Path) -> None:
     frame = table().assign(kind=["p"] * 3 + ["q"] * 3, mode=range(6))
-    panel, how = read_panel(written(tmp_path, ".csv", frame), regime="kind")
+    reading = read_panel(written(tmp_path, ".csv", frame), regime="kind")
+    panel, how = reading.panel, reading.how
     assert panel.regimes == ("p", "q")
     assert "mode" in panel.channels
     assert "regime = kind;" in how
@@ -109,16 +121,17 @@ def test_a_given_column_wins_over_a_usual_one(tmp_path: Path) -> None:
 
 def test_large_counts_are_grouped(tmp_path: Path) -> None:
     path = written(tmp_path, ".csv", pd.DataFrame({"time": range(1234), "x": range(1234)}))
-    assert read_panel(path)[1].endswith("1 channels, 1,234 rows")
+    assert read_panel(path).how.endswith("1 series, 1,234 rows, 1 channel (x)")
 
 
 def test_npz_needs_no_guess(tmp_path: Path) -> None:
     path = tmp_path / "pump.npz"
     panel = Panel.from_arrays(np.ones((2, 3, 2)), regime=["a", "b"])
     panel.to_npz(path)
-    back, how = read_panel(path)
+    reading = read_panel(path)
+    back, how = reading.panel, reading.how
     assert back.fingerprint() == panel.fingerprint()
-    assert how.startswith("pump.npz: Panel: 2 series x 3 rows x 2 channels, regimes: a, b")
+    assert how == "pump.npz: 2 series, 6 rows, 2 channels (x0, x1); regimes: a, b"
 
 
 def test_npz_refuses_column_names(tmp_path: Path) -> None:
@@ -134,20 +147,20 @@ def test_missing_is_passed_on(tmp_path: Path) -> None:
     path = written(tmp_path, ".csv", frame)
     with pytest.raises(DataError, match="'x', line 3"):
         read_panel(path)
-    assert read_panel(path, missing="gap")[0].observed().tolist() == [True, False] + [True] * 4
-    assert read_panel(path, missing="interpolate")[0].values[1, 0] == 2.0
+    assert read_panel(path, missing="gap").panel.observed().tolist() == [True, False] + [True] * 4
+    assert read_panel(path, missing="interpolate").panel.values[1, 0] == 2.0
 
 
 def test_a_byte_order_mark_hides_no_column(tmp_path: Path) -> None:
     path = tmp_path / "pump.csv"
     path.write_text("time,x\n0.5,1\n1.5,2\n", encoding="utf-8-sig")
-    assert read_panel(path)[1].startswith("pump.csv: time = time (guessed)")
+    assert read_panel(path).how.startswith("pump.csv: time = time (guessed)")
 
 
 def test_blank_lines_before_the_header(tmp_path: Path) -> None:
     path = tmp_path / "pump.csv"
     path.write_text("\ntime,mode,x\n0.5,a,1\n1.5,b,2\n")
-    assert read_panel(path)[0].regimes == ("a", "b")
+    assert read_panel(path).panel.regimes == ("a", "b")
 
 
 # --- errors ------------------------------------------------------------------------------------

@@ -207,7 +207,7 @@ def test_text_with_quotes_round_trips() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[train]\nlr = 1", r"unknown table \[train\]; put settings under \[model\] or \[fit\]"),
+        ("[train]\nlr = 1", r"unknown table \[train\]; put settings under \[model\], \[fit\] or"),
         ("latents = 3", r"unknown table \[latents\]"),
         ("[model]\nlatents 3", "is not valid TOML"),
         ("[model]\nlatents = 3\nlatents = 4", "is not valid TOML"),

@@ -67,7 +67,16 @@ def test_rooms_keep_to_themselves(path):
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_optional_and_heavy_packages_are_imported_late(path):
     found = imports(path, top_level_only=True)
-    for name in ("pandas", "zuko", "matplotlib", "pyarrow", "rich", "sklearn", "tensorboard"):
+    for name in (
+        "pandas",
+        "zuko",
+        "matplotlib",
+        "pyarrow",
+        "rich",
+        "sklearn",
+        "tensorboard",
+        "xarray",
+    ):
         assert not touches(found, name), f"{path.name} imports {name} at the top"
 
 
@@ -80,6 +89,17 @@ def loaded_after(statement: str) -> set[str]:
 def test_importing_the_package_is_cheap():
     loaded = loaded_after("import mechtrace, mechtrace.cli")
     assert not loaded & {"torch", "pandas", "scipy", "numpy"}
+
+
+def test_help_and_refusals_of_the_command_line_are_cheap():
+    for words in ("'--help'", "'fit', '--help'", "'--version'", "'fit', '--bogus'"):
+        loaded = loaded_after(
+            "import contextlib, io, mechtrace.cli\n"
+            f"sys.argv = ['mechtrace', {words}]\n"
+            "with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):\n"
+            "    mechtrace.cli.main()"
+        )
+        assert not loaded & {"torch", "pandas", "scipy", "numpy", "rich"}
 
 
 def test_public_names_resolve_and_unknown_ones_do_not():

@@ -4,28 +4,105 @@ from __future__ import annotations
 
 import json
 import math
+import os
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from .errors import ConfigError, DataError
 
-Json = Annotated[Path | None, typer.Option("--json", help="Also write the result to this file.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
-TimeColumn = Annotated[str | None, typer.Option("--time", help="Column with the time.")]
+STDOUT = Path("-")
+_answer_on_stdout = False
+
+
+def _json_target(path: Path | None) -> Path | None:
+    """Refuse a bad target at once, and keep stdout free for the answer if it is to go there."""
+    global _answer_on_stdout
+    _answer_on_stdout = path == STDOUT
+    if path is not None and path != STDOUT:
+        check_target(path)
+    return path
+
+
+def _presets() -> list[str]:
+    """For completion, which alone has to know them before the command runs."""
+    from .worlds import PRESETS
+
+    return list(PRESETS)
+
+
+Json = Annotated[
+    Path | None,
+    typer.Option(
+        "--json",
+        metavar="FILE",
+        callback=_json_target,
+        help="Also write the result as JSON; - prints it, and messages go to stderr.",
+    ),
+]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print nothing but errors and warnings.")
+]
+Data = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="DATA",
+        help="Recordings: files (.csv, .tsv, .parquet, .npz), folders or patterns in quotes.",
+    ),
+]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A trained model.")]
+TimeColumn = Annotated[
+    str | None, typer.Option("--time", metavar="COLUMN", help="Column with the time.")
+]
 SeriesColumn = Annotated[
-    str | None, typer.Option("--series", help="Column that names the recording.")
+    str | None,
+    typer.Option(
+        "--series",
+        metavar="COLUMN",
+        help="Column that names the recording, or several as subject,trial.",
+    ),
 ]
 Missing = Annotated[
-    str | None, typer.Option("--missing", help="Missing cells: error, gap or interpolate.")
+    Literal["error", "gap", "interpolate"] | None,
+    typer.Option("--missing", help="What missing cells are (default: error)."),
 ]
-Seed = Annotated[int, typer.Option(help="Seed of everything random.")]
+Gap = Annotated[
+    float | None,
+    typer.Option(
+        "--gap", help="Largest step in time that continues a recording; seconds for dates."
+    ),
+]
+Seed = Annotated[int, typer.Option(help="Seed of everything random.", min=0)]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
-Preset = Annotated[str, typer.Option(help="Preset of the world.")]
+Preset = Annotated[
+    str,
+    typer.Option(help="Preset of the world.", autocompletion=_presets),
+]
 Worlds = Annotated[int, typer.Option(help="Fresh worlds.")]
 Steps = Annotated[int | None, typer.Option(help="Training steps (default: as fit).")]
+TableOut = Annotated[
+    Path, typer.Option("--out", "-o", help="Table to write: .csv, .tsv, .parquet or .npz.")
+]
+
+# What can be asked of a recovery.
+Method = Annotated[
+    Literal["state-space", "algorithm1"], typer.Option(help="How alpha(t) is recovered.")
+]
+Causal = Annotated[bool, typer.Option("--causal", help="Use only the past.")]
+Pool = Annotated[bool, typer.Option("--pool", help="Trials of one schedule.")]
+Active = Annotated[str, typer.Option(help="Regimes that can occur, as walk,run; auto finds them.")]
+BlockNames = Annotated[
+    str, typer.Option("--blocks", help="Evidence, as static or conditional(2),moments(16).")
+]
+KnownStretches = Annotated[
+    list[str] | None,
+    typer.Option("--known", help="FROM:TO=REGIME: known, to remove an offset."),
+]
+Bias = Annotated[bool, typer.Option("--bias", help="Look for an offset without that.")]
+Level = Annotated[float, typer.Option(help="Level of the intervals.")]
 
 
 class Experts(StrEnum):
@@ -42,93 +119,69 @@ def trained_with(device: str, steps: int | None) -> dict[str, Any]:
     return {"device": device} | ({"steps": steps} if steps else {})
 
 
-def sayer(quiet: bool) -> Any:
-    """How to speak: aloud or not at all."""
-    return (lambda text: None) if quiet else typer.echo
+def sayer(quiet: bool) -> Callable[[str], None]:
+    """How to speak: not at all, aloud, or on stderr while stdout is for the answer."""
+    if quiet:
+        return lambda text: None
+    on_stderr = _answer_on_stdout
+    return lambda text: typer.echo(text, err=on_stderr)
 
 
 def write_json(path: Path | None, result: dict[str, Any]) -> None:
-    """Write a result for machines, whole or not at all."""
+    """Write a result for machines, whole or not at all; - is stdout."""
     if path is None:
         return
     from .atomic import atomic_path
 
+    text = json.dumps(plain(result), indent=1, allow_nan=False)
+    if path == STDOUT:
+        typer.echo(text)
+        return
     with atomic_path(path) as temporary:
-        text = json.dumps(_without_nan(result), indent=1, default=plain, allow_nan=False)
         temporary.write_text(text + "\n", encoding="utf-8")
 
 
-def _without_nan(value: Any) -> Any:
-    """NaN and infinity are not JSON: they become null."""
-    if isinstance(value, dict):
-        return {key: _without_nan(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_without_nan(item) for item in value]
-    if hasattr(value, "item") and getattr(value, "ndim", 0) == 0:
-        value = value.item()
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
 def plain(value: Any) -> Any:
-    """numpy numbers and times for JSON."""
-    item = value.item() if hasattr(value, "item") else value
-    return item if isinstance(item, (int, float)) else str(value)
-
-
-def write_panel(panel: Any, path: Path) -> None:
-    """Write recordings in the format of the suffix."""
-    writers = {".csv": "to_csv", ".parquet": "to_parquet", ".npz": "to_npz"}
-    if path.suffix.lower() not in writers:
-        raise DataError(
-            "is not a file type that can be written",
-            where=str(path),
-            fix="use .csv, .parquet or .npz",
-        )
-    getattr(panel, writers[path.suffix.lower()])(path)
-
-
-def write_table(paths: list[Any], out: Path) -> None:
-    """Write recovered curves as one table."""
-    _write_frames({path.name: path.to_frame() for path in paths}, out)
-
-
-def write_edges(mechanisms: Any, paths: list[Any], out: Path) -> None:
-    """Write the edges of W(t) of recovered curves as one table."""
-    _write_frames({path.name: mechanisms.edges(path) for path in paths}, out)
-
-
-def _write_frames(frames: dict[str, Any], out: Path) -> None:
-    """One table of all series, with their names in front."""
-    import pandas as pd
-
-    from .atomic import atomic_path
-
-    named = [frame.assign(series=name) for name, frame in frames.items()]
-    frame = pd.concat(named, ignore_index=True)
-    frame.insert(0, "series", frame.pop("series"))
-    with atomic_path(out) as temporary:
-        if out.suffix.lower() == ".csv":
-            frame.to_csv(temporary, index=False)
-        else:
-            frame.to_parquet(temporary)
+    """A result as JSON has it: NaN is null, dates are ISO text, durations are seconds."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    kind = getattr(getattr(value, "dtype", None), "kind", "")
+    if kind == "m":
+        value = value / type(value)(1, "s")
+    elif kind and kind != "M":
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if isinstance(value, (str, int, float, type(None))) else str(value)
 
 
 def check_target(path: Path) -> None:
     """Refuse a bad target before hours of work, not after."""
-    if path.is_dir() or not path.parent.is_dir():
-        raise DataError(
-            "the model cannot be written there",
-            where=str(path),
-            fix="choose a file in an existing folder",
-        )
+    if path.is_dir():
+        what = "this is a folder"
+    elif not path.parent.is_dir():
+        what = "the folder to write to does not exist"
+    elif not os.access(path.parent, os.W_OK):
+        what = "the folder cannot be written to"
+    else:
+        return
+    raise DataError(what, where=str(path), fix="choose a file in an existing folder")
 
 
-def check_table(path: Path) -> None:
-    """Refuse a table of a type that is not written."""
-    if path.suffix.lower() not in (".csv", ".parquet"):
-        raise DataError(
-            "the file type cannot be written", where=str(path), fix="use .csv, .parquet"
-        )
+def check_targets(targets: Sequence[Path | None], inputs: Sequence[Path] = ()) -> None:
+    """Refuse targets that are bad, the same as another, or the data itself."""
+    seen: set[Path] = set()
+    sources = {path.resolve() for path in inputs}
+    for target in targets:
+        if target is None or target == STDOUT:
+            continue
+        check_target(target)
+        if target.resolve() in seen | sources:
+            what = "is read too" if target.resolve() in sources else "is to be written twice"
+            raise DataError(what, where=str(target), fix="name another file")
+        seen.add(target.resolve())
 
 
 def named(text: str) -> list[str] | None:

@@ -108,6 +108,11 @@ class Trace:
         changed = {k: v for k, v in self.get_params().items() if v != defaults[k]}
         return f"Trace({', '.join(f'{k}={v!r}' for k, v in changed.items())})"
 
+    def _repr_html_(self) -> str:
+        from .notebook import trace_html
+
+        return trace_html(self)
+
     # -- learning ------------------------------------------------------------------------------
 
     def fit(

@@ -6,15 +6,19 @@ import json
 import math
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from .errors import MissingDependency
 
 if TYPE_CHECKING:
     from .fit import Progress
+
+
+Item = TypeVar("Item")
 
 
 class Listener:
@@ -139,6 +143,17 @@ def reporter(stream: TextIO | None = None) -> Listener:
     """The right listener for a stream (standard error unless said)."""
     stream = stream or sys.stderr
     return LiveBar(stream) if stream.isatty() else PlainLines(stream)
+
+
+def watched(items: Sequence[Item], what: str, quiet: bool = False) -> Iterator[Item]:
+    """The items one by one, with a bar and the remaining time if it is a person who waits."""
+    if quiet or not sys.stderr.isatty():
+        yield from items
+        return
+    from rich.console import Console
+    from rich.progress import track
+
+    yield from track(items, what, console=Console(stderr=True), transient=True)
 
 
 def remark(text: str, stream: TextIO | None = None) -> None:

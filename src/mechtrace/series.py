@@ -84,7 +84,7 @@ class Panel:
             check_codes(self.codes, self.regimes, self.rows, where)
             checked["codes"] = self.codes.astype(np.int16, copy=False)
         if self.gap is not None and not self.gap > 0:
-            raise ConfigError(f"gap={self.gap} is not positive", where=where)
+            raise ConfigError(f"gap={self.gap} is not positive", where=where, fix="make it so")
         for name, value in checked.items():
             object.__setattr__(self, name, value)
 
@@ -122,6 +122,11 @@ class Panel:
         more = f" and {len(self.regimes) - 8} more" if len(self.regimes) > 8 else ""
         labels = f"regimes: {head}{more}" if self.labelled else "unlabelled"
         return f"Panel: {len(self)} series x {rows} rows x {width}, {labels} ({self.source})"
+
+    def _repr_html_(self) -> str:
+        from .notebook import panel_html
+
+        return panel_html(self)
 
     @property
     def rows(self) -> int:

@@ -1,9 +1,10 @@
-"""A Panel becomes a frame or a file; files are complete or untouched."""
+"""Panels and tables become files, which are complete or untouched."""
 
 from __future__ import annotations
 
 import struct
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,7 +12,8 @@ import numpy as np
 
 from .atomic import atomic_path
 from .errors import DataError
-from .readers.files import require_pyarrow, separator
+from .readers.dialect import separator
+from .readers.files import require_pyarrow
 from .readers.names import shown
 
 if TYPE_CHECKING:
@@ -45,9 +47,12 @@ def to_frame(panel: Panel) -> pd.DataFrame:
 def to_csv(panel: Panel, path: Path) -> None:
     """Write CSV, or TSV or gzip by the suffix."""
     frame = to_frame(panel)
-    compression: Literal["gzip"] | None = "gzip" if path.suffix.lower() == ".gz" else None
     with atomic_path(path) as temporary:
-        frame.to_csv(temporary, index=False, sep=separator(path), compression=compression)
+        frame.to_csv(temporary, index=False, sep=separator(path), compression=_gzip(path))
+
+
+def _gzip(path: Path) -> Literal["gzip"] | None:
+    return "gzip" if path.suffix.lower() == ".gz" else None
 
 
 def to_parquet(panel: Panel, path: Path) -> None:
@@ -56,6 +61,46 @@ def to_parquet(panel: Panel, path: Path) -> None:
     frame = to_frame(panel)
     with atomic_path(path) as temporary:
         frame.to_parquet(temporary, engine="pyarrow", index=False)
+
+
+#: By suffix, what a table can be written as.
+TABLE_TYPES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".npz")
+
+
+def check_table(path: Path) -> None:
+    """Refuse a table of a type that is not written, before the work is done."""
+    if not path.name.lower().endswith(TABLE_TYPES):
+        fix = f"use {', '.join(TABLE_TYPES)}"
+        raise DataError("the file type cannot be written", where=str(path), fix=fix)
+    if path.suffix.lower() == ".parquet":
+        require_pyarrow()
+
+
+def write_frames(frames: Mapping[str, pd.DataFrame], path: Path) -> None:
+    """One table of the frames of all series, with their names in front, by the suffix."""
+    import pandas as pd
+
+    check_table(path)
+    frame = pd.concat(frames.values(), ignore_index=True)
+    lengths = [len(each) for each in frames.values()]
+    frame.insert(0, "series", np.repeat(np.array(list(frames), dtype=object), lengths))
+    with atomic_path(path) as temporary:
+        if path.suffix.lower() == ".parquet":
+            frame.to_parquet(temporary, engine="pyarrow", index=False)
+        elif path.suffix.lower() == ".npz":
+            columns = {str(name): column.to_numpy() for name, column in frame.items()}
+            # text as plain unicode arrays: objects would have to be pickled
+            arrays = {k: v.astype(np.str_) if v.dtype == object else v for k, v in columns.items()}
+            np.savez_compressed(temporary, allow_pickle=False, **arrays)
+        else:
+            frame.to_csv(temporary, index=False, sep=separator(path), compression=_gzip(path))
+
+
+def write_panel(panel: Panel, path: Path) -> None:
+    """Write recordings in the format of the suffix."""
+    check_table(path)
+    kind = {".parquet": to_parquet, ".npz": to_npz}.get(path.suffix.lower(), to_csv)
+    kind(panel, path)
 
 
 def to_npz(panel: Panel, path: Path) -> None:

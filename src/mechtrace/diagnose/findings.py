@@ -72,6 +72,11 @@ class Diagnosis:
         lines = [f"{self.name}: {self.verdict}"]
         return "\n".join([*lines, *(f"  {finding}" for finding in self.by_weight())])
 
+    def _repr_html_(self) -> str:
+        from ..notebook import diagnosis_html
+
+        return diagnosis_html(self)
+
     def by_weight(self) -> list[Finding]:
         """The findings, the worst first."""
         order = {"bad": 0, "caution": 1, "good": 2}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import chi2
 
+from ..recover.events import shown_time
 from ..recover.reference import Reference
 from ..recover.trajectory import Trajectory
 from .assumptions import assumptions
@@ -139,7 +140,9 @@ def _convexity(path: Trajectory, reference: Reference) -> Finding:
     if level == "good":
         meaning = "The known mechanisms explain this recording as well as pure ones."
         return Finding("convexity", level, test.p_value, MARGINAL, f"{meaning} {aside}")
-    parts = [f"{path.time[a]} to {path.time[b]}" for a, b in test.stretches()]
+    parts = [
+        f"{shown_time(path.time[a])} to {shown_time(path.time[b])}" for a, b in test.stretches()
+    ]
     where = f", most clearly from {', '.join(parts)}" if parts else ""
     how = (
         "what happens next depends on the past in a way that no mixture of the regimes does"
@@ -201,7 +204,8 @@ def _agreement(path: Trajectory) -> Finding | None:
     value = float(apart.mean())
     names = " and ".join(path.blocks)
     rows = np.flatnonzero(apart)
-    where = f", between {path.time[rows[0]]} and {path.time[rows[-1]]}" if len(rows) else ""
+    ends = [shown_time(path.time[rows[i]]) for i in (0, -1)] if len(rows) else []
+    where = f", between {ends[0]} and {ends[1]}" if ends else ""
     return Finding(
         "agreement",
         graded(value, DISAGREE, MOSTLY_DISAGREE),

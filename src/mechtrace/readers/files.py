@@ -1,16 +1,16 @@
-"""Table files: comma or tab separated text, and parquet."""
+"""Table files: text with separators, and parquet."""
 
 from __future__ import annotations
 
 import csv
-import gzip
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import DataError, MissingDependency
+from .dialect import dialect_of, open_text
 from .names import refuse_repeated
 from .parts import Parts, Roles
 from .table import frame_parts
@@ -18,10 +18,14 @@ from .table import frame_parts
 if TYPE_CHECKING:
     import pandas as pd
 
+#: Files with columns, by suffix.
+TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".pq")
 Record = tuple[int, list[str]]  # the line it starts on, its cells
 # What pandas itself takes for a missing number; kept away from the columns that hold names.
 MISSING_TEXTS = ["", "NA", "N/A", "n/a", "<NA>", "#N/A", "#N/A N/A", "#NA", "-NaN", "-nan"]
 MISSING_TEXTS += ["NaN", "nan", "NULL", "null", "None"]
+COMMA_NUMBER = r"^\s*([+-]?\d*),(\d+(?:[eE][+-]?\d+)?)\s*$"
+FIX_EMPTY = "give a file with a header and rows below it"
 
 
 def existing_file(path: Path) -> None:
@@ -31,55 +35,85 @@ def existing_file(path: Path) -> None:
     if not path.exists():
         raise DataError("there is no such file", where=str(path), fix="check the path")
     if path.stat().st_size == 0:
-        raise DataError("the file is empty (0 bytes)", where=path.name)
+        raise DataError("the file is empty (0 bytes)", where=path.name, fix=FIX_EMPTY)
 
 
 def unreadable(path: Path, error: BaseException, what: str = "cannot be read") -> DataError:
     """What a library says about a broken file, on one line."""
     said = " ".join(str(error).split()) or type(error).__name__
-    return DataError(f"{what}: {said}", where=path.name)
+    fix = "write it again, or check that it is what its name says"
+    return DataError(f"{what}: {said.rstrip('.')}", where=path.name, fix=fix)
 
 
-def separator(path: Path) -> str:
-    """Tab or comma, by the suffix."""
-    return "\t" if path.name.lower().endswith((".tsv", ".tsv.gz")) else ","
+class Table(NamedTuple):
+    """A file as a frame, and how its rows are named in messages."""
+
+    frame: pd.DataFrame
+    row_name: Callable[[int], str]
 
 
-def csv_parts(path: Path, roles: Roles) -> Parts:
-    """Read a comma or tab separated file (UTF-8, one header line, optionally gzipped)."""
+def read_table(path: Path, names: Iterable[str | None]) -> Table:
+    """Read a text or parquet file; in text, the columns in `names` hold names, not numbers."""
+    if path.name.lower().endswith((".parquet", ".pq")):
+        return Table(_parquet_frame(path), "row {}".format)
     existing_file(path)
     try:
-        frame = _csv_frame(path, {roles.get("series"), roles.get("regime")})
+        frame = _csv_frame(path, set(names))
     except UnicodeDecodeError as error:
         raise DataError(
-            "this is not UTF-8 text", where=path.name, fix="save it as UTF-8"
+            "this is not UTF-8 text",
+            where=path.name,
+            fix="save it as UTF-8 (in a spreadsheet: CSV UTF-8)",
         ) from error
     except (OSError, EOFError, zlib.error, csv.Error) as error:
         raise unreadable(path, error) from error
     if not len(frame):
-        raise DataError("there is a header but no rows below it", where=path.name)
+        what = "there is a header but no rows below it"
+        raise DataError(what, where=path.name, fix="add at least one row")
 
     def row_name(row: int) -> str:
         line, _ = next(islice(_records(path), row + 1, None), (row + 2, []))
         return f"line {line}"
 
-    return frame_parts(frame, roles, path.name, row_name)
+    return Table(frame, row_name)
 
 
-def open_text(path: Path) -> IO[str]:
-    """UTF-8 text, unpacked by the suffix."""
-    opened = gzip.open if path.suffix.lower() == ".gz" else open
-    return opened(path, "rt", encoding="utf-8-sig", newline="")
+def csv_parts(path: Path, roles: Roles) -> Parts:
+    """Read text (UTF-8, one header line, optionally gzipped); separators are recognised."""
+    table = read_table(path, {roles.get("series"), roles.get("regime")})
+    return frame_parts(table.frame, roles, path.name, table.row_name)
+
+
+def parquet_parts(path: Path, roles: Roles) -> Parts:
+    """Read a parquet file."""
+    return frame_parts(_parquet_frame(path), roles, path.name)
+
+
+def column_names(path: Path) -> list[str]:
+    """The header of a table; empty where the file cannot be read (the reader then says why)."""
+    if path.name.lower().endswith((".parquet", ".pq")):
+        try:
+            from pyarrow.parquet import read_schema
+
+            return list(read_schema(path).names)
+        except (ImportError, OSError, ValueError):
+            return []
+    try:
+        return next(_records(path), (0, list[str]()))[1]
+    except (OSError, EOFError, UnicodeDecodeError, csv.Error, zlib.error):
+        return []
 
 
 def _records(path: Path) -> Iterator[Record]:
-    """Records, skipping blank lines as pandas does."""
+    """Records, skipping blank lines as pandas does; names in the header are trimmed."""
+    mark = dialect_of(path).separator
     with open_text(path) as text:
-        reader = csv.reader(text, delimiter=separator(path))
-        start = 1
+        reader = csv.reader(text, delimiter=mark, skipinitialspace=True)
+        start, header = 1, True
         for record in reader:
-            if record and not (len(record) == 1 and record[0].isspace()):
-                yield start, record
+            if record and not (len(record) == 1 and not record[0].strip()):
+                yield start, [cell.strip() for cell in record] if header else record
+                header = False
             start = reader.line_num + 1
 
 
@@ -97,25 +131,36 @@ def _csv_frame(path: Path, names: set[str | None]) -> pd.DataFrame:
     records = _records(path)
     _, header = next(records, (0, []))
     if not header:
-        raise DataError("the file holds nothing but blank lines", where=path.name)
+        what = "the file holds nothing but blank lines"
+        raise DataError(what, where=path.name, fix=FIX_EMPTY)
     refuse_repeated(filter(None, header), "column name", f"{path.name}, line 1")
     # pandas takes a longer first row for an index column, so it is caught here.
     _refuse_long_row(islice(records, 1), len(header), path)
+    dialect = dialect_of(path)
+    labels = [name or f" {k}" for k, name in enumerate(header)]  # pandas wants a name for each
     try:
         with open_text(path) as text:
             frame = pd.read_csv(
                 text,
-                sep=separator(path),
+                sep=dialect.separator,
+                decimal=dialect.decimal,
+                skipinitialspace=True,
+                header=0,
+                names=labels,
                 index_col=False,
                 low_memory=False,
                 # A regime called 'NA' is a name; only measurements have missing cells.
-                dtype={name: str for name in header if name in names},
-                na_values={name: MISSING_TEXTS for name in header if name not in names},
+                dtype={name: str for name in labels if name in names},
+                na_values={name: MISSING_TEXTS for name in labels if name not in names},
                 keep_default_na=False,
             )
     except pd.errors.ParserError as error:
         _refuse_long_row(_records(path), len(header), path)
         raise unreadable(path, error, "cannot be parsed") from error
+    if dialect.decimal == ",":  # a word among the numbers leaves the whole column as text
+        for name in labels:
+            if name not in names and not pd.api.types.is_numeric_dtype(frame[name]):
+                frame[name] = frame[name].str.replace(COMMA_NUMBER, r"\1.\2", regex=True)
     return frame.set_axis(header, axis=1)
 
 
@@ -128,14 +173,12 @@ def require_pyarrow() -> None:
         raise MissingDependency("parquet files need pyarrow", fix=fix) from error
 
 
-def parquet_parts(path: Path, roles: Roles) -> Parts:
-    """Read a parquet file."""
+def _parquet_frame(path: Path) -> pd.DataFrame:
     import pandas as pd
 
     existing_file(path)
     require_pyarrow()
     try:
-        frame = pd.read_parquet(path, engine="pyarrow")
+        return pd.read_parquet(path, engine="pyarrow")
     except (OSError, ValueError, TypeError, NotImplementedError) as error:
         raise unreadable(path, error) from error
-    return frame_parts(frame, roles, path.name)

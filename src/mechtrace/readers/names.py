@@ -30,7 +30,8 @@ def refuse_repeated(names: Iterable[str], what: str, source: str) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise DataError(f"the {what} {shown(name)} appears twice", where=source)
+            twice = f"the {what} {shown(name)} appears twice"
+            raise DataError(twice, where=source, fix="rename one of the two")
         seen.add(name)
 
 

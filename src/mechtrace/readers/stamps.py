@@ -13,12 +13,17 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+#: 31.01.2024: with points between them, days always come first.
+DAY_FIRST = r"^(\d\d)\.(\d\d)\.(\d{4})\b"
+
+
 def parse_time(stamps: Any, column: str, origin: Origin) -> np.ndarray:
     """Time stamps as numbers or datetime64[ns]; those with a time zone become naive UTC."""
     import pandas as pd
 
     stamps = pd.Series(stamps)
-    origin.refuse(stamps.isna().to_numpy(), lambda row: f"no time in {origin.cell(row, column)}")
+    absent, fix = stamps.isna().to_numpy(), "fill it or remove the row"
+    origin.refuse(absent, lambda row: f"no time in {origin.cell(row, column)}", fix)
     if isinstance(stamps.dtype, pd.DatetimeTZDtype):
         stamps = stamps.dt.tz_convert("UTC").dt.tz_localize(None)
     plain = stamps.to_numpy()
@@ -30,7 +35,8 @@ def parse_time(stamps: Any, column: str, origin: Origin) -> np.ndarray:
         origin.refuse(outside, lambda row: what(plain[row]), "give the time as numbers")
         # One unit for all dates, so that the same data has one fingerprint in every format.
         return plain.astype("datetime64[ns]", copy=False)
-    origin.refuse(~np.isfinite(plain), lambda row: f"infinite time in {origin.cell(row, column)}")
+    endless, fix = ~np.isfinite(plain), "write a number or remove the row"
+    origin.refuse(endless, lambda row: f"infinite time in {origin.cell(row, column)}", fix)
     return plain.astype(np.int64) if plain.dtype.kind == "b" else plain
 
 
@@ -44,6 +50,7 @@ def _from_text(texts: pd.Series, column: str, origin: Origin) -> np.ndarray:
     is_number = numbers.notna().to_numpy()
     if is_number.all():
         return numbers.to_numpy()
+    texts = texts.str.replace(DAY_FIRST, r"\3-\2-\1", regex=True)
     dates = pd.to_datetime(texts, format="ISO8601", utc=True, errors="coerce")
     bad = dates.isna().to_numpy() & ~is_number
     fix = "write dates as in 2024-01-31 or 2024-01-31T12:30:00"

@@ -21,6 +21,20 @@ class Event:
     duration: Any  # end - onset
 
 
+def shown_time(time: Any) -> str:
+    """A time as people write it.
+
+    >>> shown_time(np.datetime64("2024-01-31T12:30:01.500000000")), shown_time(0.1 + 0.2)
+    ('2024-01-31 12:30:01.5', '0.3')
+    """
+    if isinstance(time, np.datetime64):
+        day, _, clock = str(time).partition("T")
+        return f"{day} {clock.rstrip('0').rstrip('.') if '.' in clock else clock}".rstrip()
+    if isinstance(time, np.timedelta64):
+        return f"{time / np.timedelta64(1, 's'):.10g} s"
+    return f"{time:.12g}" if isinstance(time, (float, np.floating)) else str(time)
+
+
 def find_events(
     time: np.ndarray,
     alpha: np.ndarray,

@@ -40,6 +40,11 @@ class Mechanisms:
             names = tuple(f"z{i}" for i in range(self.jacobian.shape[-1]))
             object.__setattr__(self, "latents", names)
 
+    def _repr_html_(self) -> str:
+        from ..notebook import mechanisms_html
+
+        return mechanisms_html(self)
+
     @property
     def lags(self) -> int:
         """Steps back that have an effect."""

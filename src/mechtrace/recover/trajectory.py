@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .events import Event, find_events
+from ..errors import MissingDependency
+from .events import Event, find_events, shown_time
 from .innovations import Observed
 
 if TYPE_CHECKING:
     import pandas as pd
+    import xarray as xr
 
     from .known import Known
 
@@ -71,6 +73,32 @@ class Trajectory:
             columns[f"{name}_upper"] = self.upper[:, k]
         return pd.DataFrame(columns | {"residual": self.residual, "flag": self.flag})
 
+    def to_xarray(self) -> xr.Dataset:
+        """alpha, lower and upper over time and regime, residual and flag over time."""
+        try:
+            import xarray as xr
+        except ImportError as error:
+            fix = 'pip install "mechtrace[xarray]"'
+            raise MissingDependency("to_xarray needs the package xarray", fix=fix) from error
+        both = ("time", "regime")
+        return xr.Dataset(
+            {
+                "alpha": (both, self.alpha),
+                "lower": (both, self.lower),
+                "upper": (both, self.upper),
+                "residual": ("time", self.residual),
+                "flag": ("time", np.asarray(self.flag, dtype=np.str_)),
+            },
+            coords={"time": self.time, "regime": list(self.regimes)},
+            attrs={
+                "name": self.name,
+                "method": self.method,
+                "causal": int(self.causal),  # netCDF has no truth values
+                "level": self.level,
+                "trials": self.trials,
+            },
+        )
+
     def events(self, *, edge: float = 0.1, minimum: int = 1) -> list[Event]:
         """Every handover from one regime to the next; an empty list means no change."""
         return find_events(self.time, self.alpha, self.regimes, edge=edge, minimum=minimum)
@@ -93,6 +121,11 @@ class Trajectory:
 
         return trajectory(self, ax, truth)
 
+    def _repr_html_(self) -> str:
+        from ..notebook import trajectory_html
+
+        return trajectory_html(self)
+
     def __str__(self) -> str:
         events = self.events(minimum=2)
         if not events:
@@ -104,6 +137,9 @@ class Trajectory:
             if share < CLEAR:
                 return f"{self.name}: no clear change; {leader} leads with {share:.2f} on average"
             return f"{self.name}: no change, {leader} throughout"
-        text = [f"{events[0].from_regime} until {events[0].onset}"]
-        text += [f"{e.to_regime} from {e.end} (halfway at {e.midpoint})" for e in events]
+        text = [f"{events[0].from_regime} until {shown_time(events[0].onset)}"]
+        text += [
+            f"{e.to_regime} from {shown_time(e.end)} (halfway at {shown_time(e.midpoint)})"
+            for e in events
+        ]
         return f"{self.name}: " + ", ".join(text)

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.optimize import brentq
 
+from ..config import KIND_NAMES, is_a
 from ..errors import ConfigError
 from .simulation import EmergentEdge, Simulation, leaky
 
@@ -319,4 +320,7 @@ def make(name: str = "paper", *, seed: int = 0, **options: Any) -> World:
     for option in options:
         if option not in known:
             raise ConfigError(f"a world has no option {option!r}", fix=f"use {sorted(known)}")
+        kind = type(getattr(WorldConfig, option))
+        if kind in KIND_NAMES and not is_a(options[option], kind):
+            raise ConfigError(f"{option} = {options[option]!r}", fix=f"make it {KIND_NAMES[kind]}")
     return World.draw(replace(WorldConfig(**PRESETS[name]), **options), seed=seed)

@@ -1,0 +1,91 @@
+"""`mechtrace demo` and `mechtrace simulate`: no data needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .cli_options import (
+    Json,
+    Preset,
+    Quiet,
+    Seed,
+    Steps,
+    check_targets,
+    numbers,
+    options,
+    sayer,
+    write_json,
+)
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("demo-out"),
+    seed: Seed = 0,
+    steps: Steps = None,
+    json_file: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Simulate, learn, recover and compare with the truth; no data needed.
+
+    \b
+    Example:
+      mechtrace demo --out demo-out
+    """
+    from .demo import run_demo
+
+    summary = run_demo(out, seed=seed, steps=steps, progress=not quiet, say=sayer(quiet))
+    write_json(json_file, summary)
+
+
+def simulate(
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="File to write: .csv, .tsv, .parquet or .npz.")
+    ],
+    world: Preset = "paper",
+    series: Annotated[int, typer.Option(help="Recordings (of each regime).", min=1)] = 400,
+    transition: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SCHEDULE", help="Unlabelled runs with this schedule instead of pure ones."
+        ),
+    ] = None,
+    active: Annotated[str, typer.Option(help="Regimes in the transition, as 0,2,4.")] = "",
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Any option of the world."),
+    ] = None,
+    truth: Annotated[
+        Path | None, typer.Option(help="Also write latents, alpha, W(t) and means here (.npz).")
+    ] = None,
+    seed: Seed = 0,
+    world_seed: Annotated[int, typer.Option(help="Seed of the world itself.", min=0)] = 0,
+    json_file: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Simulate recordings of a world with known truth.
+
+    \b
+    Examples:
+      mechtrace simulate --out runs.csv --series 100
+      mechtrace simulate --out glide.csv --transition simple --active 0,2,4 --series 1
+      mechtrace simulate --out noisy.parquet --set noise=0.3 --set regimes=3
+    """
+    from . import worlds
+    from .writers import check_table, write_panel
+
+    check_targets([out, truth, json_file])
+    check_table(out)
+    drawn = worlds.make(world, seed=world_seed, **options(option or []))
+    if transition is None:
+        result = drawn.simulate(series, seed=seed)
+    else:
+        chosen = numbers(active) if active else None
+        result = drawn.transition(transition, series=series, active=chosen, seed=seed)
+    write_panel(result.panel, out)
+    if truth is not None:
+        worlds.write_truth(result, truth)
+    sayer(quiet)(f"{out}: {result.panel!r}")
+    write_json(json_file, {"file": str(out), "world": world, "seed": seed, "series": series})

@@ -1,0 +1,200 @@
+"""How results show themselves in a notebook: small HTML, all text escaped, nothing from elsewhere.
+
+Colours of text and lines are those of the page, so that light and dark both work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .plot import COLOURS
+from .recover.events import shown_time
+
+if TYPE_CHECKING:
+    from .diagnose import Diagnosis
+    from .estimator import Trace
+    from .recover.network import Mechanisms
+    from .recover.trajectory import Trajectory
+    from .series import Panel
+
+WIDTH, HEIGHT = 640, 120
+#: Points of a curve that are drawn: more than a notebook has pixels would only make it heavy.
+POINTS = 320
+#: Rows of a table, and rows and columns of a matrix.
+ROWS, SIDE = 12, 8
+#: Middling tones, to be read on white and on black.
+LEVELS = {"good": "#2E8B57", "caution": "#C98500", "bad": "#D1495B"}
+VERDICTS = {"trust": "good", "caution": "caution", "do not trust": "bad"}
+
+
+def trajectory_html(path: Trajectory) -> str:
+    """The answer in a sentence, the shares as stacked areas, and the events."""
+    legend = " ".join(
+        f'<span style="white-space:nowrap"><span style="color:{_colour(k)}">&#9632;</span>'
+        f" {escape(name)}</span>"
+        for k, name in enumerate(path.regimes)
+    )
+    about = f"{len(path):,} steps, {path.method}{', causal' if path.causal else ''}"
+    if path.trials > 1:
+        about += f", {path.trials} trials pooled"
+    events = [
+        [e.from_regime, e.to_regime, *map(shown_time, (e.onset, e.midpoint, e.end, e.duration))]
+        for e in path.events(minimum=2)
+    ]
+    head = ["from", "to", "onset", "midpoint", "end", "duration"]
+    return _box(
+        f"<b>{escape(str(path))}</b>",
+        _areas(path.alpha),
+        f"{legend} <small>({escape(about)})</small>",
+        _table(head, events) if events else "",
+    )
+
+
+def diagnosis_html(diagnosis: Diagnosis) -> str:
+    """The verdict and the findings, the worst first."""
+    rows = [
+        [
+            _Html(_coloured(f.level, f.level)),
+            f.code,
+            f"{f.value:.3g}",
+            f"{f.threshold:.3g}",
+            f.meaning + (f" {f.next_step}" if f.next_step and f.level != "good" else ""),
+        ]
+        for f in diagnosis.by_weight()
+    ]
+    verdict = _coloured(diagnosis.verdict, VERDICTS[diagnosis.verdict])
+    head = ["", "finding", "value", "limit", "what it means"]
+    return _box(f"<b>{escape(diagnosis.name)}: {verdict}</b>", _table(head, rows, limit=None))
+
+
+def panel_html(panel: Panel) -> str:
+    """How much there is, and the first recordings."""
+    rows = []
+    for i in range(min(len(panel), ROWS)):
+        time, names = panel.time_of(i), panel.regime_names_of(i)
+        labels = "" if names is None else ", ".join(dict.fromkeys(filter(None, names.tolist())))
+        span = f"{shown_time(time[0])} to {shown_time(time[-1])}"
+        rows.append([str(panel.names[i]), f"{len(time):,}", span, labels])
+    head = ["series", "rows", "time", "regimes"]
+    return _box(f"<b>{escape(repr(panel))}</b>", _table(head, rows, of=len(panel)))
+
+
+def trace_html(trace: Trace) -> str:
+    """The settings; once fitted, what was learned from what."""
+    if not hasattr(trace, "facts_"):
+        return _box(f"<b>{escape(repr(trace))}</b>", "not fitted yet")
+    facts = trace.facts_
+    rows = [
+        [name, str(facts["training_series"][name]), str(facts["held_out_series"][name])]
+        for name in facts["regimes"]
+    ]
+    elbo = trace.elbo_
+    training = facts["training"]
+    learned = f"{training['parameters']:,} parameters, {training['steps']:,} steps"
+    quality = "" if elbo is None else f", held-out ELBO {elbo:.3f} nats per step"
+    return _box(
+        f"<b>{escape(repr(trace))}</b>",
+        escape(f"learned from {facts['source']}: {len(trace.channels_)} channels, {learned}")
+        + escape(quality),
+        escape(trace.axes_.verdict),
+        _table(["regime", "training series", "held-out series"], rows),
+    )
+
+
+def mechanisms_html(mechanisms: Mechanisms) -> str:
+    """The matrices of lag 1 as squares: orange for positive effects, blue for negative."""
+    size = float(np.abs(mechanisms.jacobian).max(initial=0)) or 1.0
+    pictures = "".join(
+        f'<figure style="display:inline-block;margin:.3em .8em .3em 0"><figcaption>'
+        f"{escape(name)}</figcaption>{_matrix(mechanisms.jacobian[k, 0] / size)}</figure>"
+        for k, name in enumerate(mechanisms.regimes[:SIDE])
+    )
+    more = len(mechanisms.regimes) - SIDE
+    d = mechanisms.jacobian.shape[-1]
+    title = f"{len(mechanisms.regimes)} mechanisms of {d} latents, {mechanisms.lags} lags"
+    return _box(
+        f"<b>{title}</b>",
+        f"effects at lag 1, rows act on columns; full colour is {size:.3g}",
+        pictures + (f"<br>... and {more} more regimes" if more > 0 else ""),
+    )
+
+
+# --- pieces -------------------------------------------------------------------------------------
+
+
+class _Html(str):
+    """Text that is HTML already."""
+
+
+def _box(*parts: str) -> str:
+    inside = "".join(f"<div>{part}</div>" for part in parts if part)
+    return f'<div style="max-width:{WIDTH + 80}px">{inside}</div>'
+
+
+def _colour(k: int) -> str:
+    return COLOURS[k % (len(COLOURS) - 1)]  # without black, which dark pages hide
+
+
+def _coloured(text: str, level: str) -> str:
+    return f'<span style="color:{LEVELS[level]}">{escape(text)}</span>'
+
+
+def _table(
+    head: Sequence[str], rows: Sequence[Sequence[str]], *, limit: int | None = ROWS, of: int = 0
+) -> str:
+    def row(tag: str, cells: Iterable[str]) -> str:
+        style = ' style="text-align:left;vertical-align:top;padding-right:.8em"'
+        texts = [cell if isinstance(cell, _Html) else escape(cell) for cell in cells]
+        return f"<tr>{''.join(f'<{tag}{style}>{text}</{tag}>' for text in texts)}</tr>"
+
+    body = "".join(row("td", cells) for cells in rows[:limit])
+    hidden = max(of, len(rows)) - len(rows[:limit])
+    more = f"<small>... and {hidden:,} more</small>" if hidden > 0 else ""
+    head_and_body = f"<thead>{row('th', head)}</thead><tbody>{body}</tbody>"
+    return f'<table style="color:inherit">{head_and_body}</table>{more}'
+
+
+def _areas(alpha: np.ndarray) -> str:
+    """Shares stacked over time; steps without an answer stay empty."""
+    chosen = np.unique(np.linspace(0, len(alpha) - 1, min(POINTS, len(alpha))).round().astype(int))
+    shares = alpha[chosen]
+    x = WIDTH * (np.arange(len(chosen)) / max(1, len(chosen) - 1))
+    tops = HEIGHT * (1 - np.cumsum(shares, axis=1))
+    floor = np.concatenate([np.full((len(chosen), 1), float(HEIGHT)), tops[:, :-1]], axis=1)
+    known = np.isfinite(shares).all(axis=1)
+    edges = np.flatnonzero(np.diff(known, prepend=False, append=False))
+    shapes = [
+        f'<polygon fill="{_colour(k)}" points="{_points(x[a:b], tops[a:b, k], floor[a:b, k])}"/>'
+        for a, b in edges.reshape(-1, 2)
+        for k in range(shares.shape[1])
+    ]
+    return _svg(WIDTH, HEIGHT, shapes, "shares over time")
+
+
+def _points(x: np.ndarray, top: np.ndarray, floor: np.ndarray) -> str:
+    corners = np.concatenate([np.stack([x, top], 1), np.stack([x, floor], 1)[::-1]])
+    return " ".join(f"{a:.1f},{b:.1f}" for a, b in corners)
+
+
+def _matrix(effects: np.ndarray, cell: int = 14) -> str:
+    """Effects between -1 and 1 as squares."""
+    shapes = [
+        f'<rect x="{j * cell}" y="{i * cell}" width="{cell - 1}" height="{cell - 1}"'
+        f' fill="{COLOURS[1 if value > 0 else 0]}" fill-opacity="{abs(value):.2f}"/>'
+        for (i, j), value in np.ndenumerate(effects)
+        if np.isfinite(value)
+    ]
+    side = cell * len(effects)
+    return _svg(side, side, shapes, "matrix of effects")
+
+
+def _svg(width: int, height: int, shapes: Iterable[str], title: str) -> str:
+    return (
+        f'<svg viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img"'
+        f' style="max-width:100%;border:1px solid currentColor"><title>{escape(title)}</title>'
+        f"{''.join(shapes)}</svg>"
+    )
