@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -234,6 +235,10 @@ def recover(
     for table in (out, edges):
         if table is not None:
             check_table(table)
+    if report is not None:
+        from .reports import check_available
+
+        check_available()
     trace, panel, how = _model_and_data(model, data, missing, time, series)
     say(how)
     paths = _all_paths(
@@ -251,7 +256,8 @@ def recover(
     if report is not None:
         from .reports import report as write_report
 
-        write_report(trace, paths, report)
+        command = shlex.join(["mechtrace", *sys.argv[1:]])
+        write_report(trace, paths, report, panel=panel, command=command)
         say(f"{report}")
     events = {path.name: [asdict(event) for event in path.events(minimum=2)] for path in paths}
     write_json(json_file, {"file": str(out), "events": events})

@@ -49,7 +49,7 @@ def report(
     source = panel.source if panel is not None else ""
     text = html(
         title=f"mechtrace report: {source or many[0].name}",
-        lead=_lead(content["series"]),
+        lead=_lead(content),
         facts=_facts(model, many, panel, command),
         card=model.card_,
         content=content,
@@ -63,18 +63,13 @@ def check_available() -> None:
     plotting_library()
 
 
-def _lead(series: list[dict[str, Any]]) -> str:
+def _lead(content: dict[str, Any]) -> str:
+    series = content["series"]
     if len(series) == 1:
         verdict = series[0]["verdict"]
         sentence = f"{series[0]['name']}: {series[0]['answer']}; trust: {verdict['trust']}"
         return lead(sentence, verdict["level"], verdict["reason"], verdict["next"])
-    return lead(
-        words.tally(
-            [one["sequence"] for one in series],
-            [one["changes"] for one in series],
-            [one["verdict"]["trust"] for one in series],
-        )
-    )
+    return lead(words.tally(series, content["left_out"]))
 
 
 def _facts(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..series import Panel
 
 #: Numbers that all curves, and all latents and channels, may take; the file stays below 10 MB.
-CURVE_VALUES, SIGNAL_VALUES = 1_200_000, 1_200_000
+CURVE_VALUES, SIGNAL_VALUES = 1_100_000, 1_200_000
 #: Steps of one recording: never thinned out below the first, never more than the second.
 LEAST_STEPS, MOST_STEPS = 24, 4000
 #: Recordings, flagged stretches of one kind, events, latents and channels that are shown.
@@ -95,7 +95,10 @@ def page_content(
         "truth": None if truth is None else _truth(truth, paths, share.steps),
         "mechanisms": _mechanisms(model, panel),
         "training": {
-            "history": model.history_,
+            "history": [
+                {name: _number(value) for name, value in record.items()}
+                for record in model.history_
+            ],
             "best_step": model.facts_["training"].get("best_step"),
         },
     }  # fmt: skip
@@ -117,6 +120,7 @@ def _recording(path: Trajectory, diagnosis: Diagnosis, steps: int) -> dict[str, 
         "level": path.level,
         "dates": clock.dates,
         "steps": len(path),
+        "trials": path.trials,
         "changes": len(events),
         "width": _number(width),
         "unexplained": float((path.flag == "unexplained").mean()),

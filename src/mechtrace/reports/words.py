@@ -92,8 +92,7 @@ def answer(path: Trajectory, events: Sequence[Event]) -> str:
 def sequence(path: Trajectory, events: Sequence[Event]) -> str:
     """The leading regimes one after the other, short enough for a table."""
     if not events:
-        shares = np.nanmean(path.alpha, axis=0) if np.isfinite(path.alpha).any() else None
-        return "no evidence" if shares is None else f"{path.regimes[int(shares.argmax())]}"
+        return answer(path, events)
     leaders = [events[0].from_regime, *(event.to_regime for event in events)]
     shown = leaders if len(leaders) <= 6 else [*leaders[:3], "…", *leaders[-2:]]
     return " → ".join(shown)
@@ -112,15 +111,16 @@ def trust(diagnosis: Diagnosis) -> dict[str, str]:
     }
 
 
-def tally(stories: Sequence[str], changes: Sequence[int], trusts: Sequence[str]) -> str:
-    """One sentence about many recordings."""
-    count, moved = len(stories), sum(1 for n in changes if n)
-    told = [story for story, n in zip(stories, changes, strict=True) if n]
-    text = f"{count:,} recordings, of which {moved:,} change regime"
+def tally(series: Sequence[dict[str, Any]], left_out: int) -> str:
+    """One sentence about many recordings, as `content` describes them."""
+    told = [one["sequence"] for one in series if one["changes"]]
+    count = f"{len(series):,}" if not left_out else f"The first {len(series):,}"
+    of = f" of {len(series) + left_out:,}" if left_out else ""
+    text = f"{count}{of} recordings, of which {len(told):,} change regime"
     if told:
         story, times = Counter(told).most_common(1)[0]
         text += f", most often {story} ({times:,})" if times > 1 else ""
-    counts = Counter(trusts)
+    counts = Counter(one["verdict"]["trust"] for one in series)
     trusted = [f"{word} for {counts[word]:,}" for word in TRUST.values() if counts[word]]
     return f"{text}; trust: {', '.join(trusted)}"
 

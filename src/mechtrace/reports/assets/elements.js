@@ -39,20 +39,22 @@ function chip(label, on, onchange, swatch) {
 // One of several views.
 function choice(labels, chosen, onchange) {
   const buttons = labels.map((label, number) => make("button", {
-    type: "button", class: "chip", "aria-pressed": String(number === chosen),
+    type: "button", "aria-pressed": String(number === chosen),
     onclick: () => {
       buttons.forEach((b, n) => b.setAttribute("aria-pressed", String(n === number)));
       onchange(number);
     },
   }, label));
-  return buttons;
+  return make("div", { class: "choice", role: "group" }, buttons);
 }
 
 const badge = (level, text) => make("span", { class: `badge ${level}` }, text);
 
 function table(kind, head, rows) {
   return make("div", { class: "scroll" }, make("table", { class: kind },
-    make("thead", {}, make("tr", {}, head.map((h) => make("th", { scope: "col" }, h)))),
+    make("thead", {}, make("tr", {}, head.map((h, column) => make("th", {
+      scope: "col", class: rows[0]?.children[column]?.className === "number" ? "number" : null,
+    }, h)))),
     make("tbody", {}, rows)));
 }
 

@@ -34,8 +34,7 @@ function drawMechanisms() {
 
 function drawMatrices(element) {
   const { regimes } = content;
-  const names = content.mechanisms.names.map((name) => plain(short(name, 8)));
-  const d = names.length;
+  const { names } = content.mechanisms;
   const columns = Math.max(1, Math.min(regimes.length, Math.floor(element.clientWidth / 210)));
   const rows = Math.ceil(regimes.length / columns);
   const average = (i, j) => regimes.reduce((sum, _, k) => sum + weight(k, view.lag, i, j), 0) / regimes.length;
@@ -53,17 +52,29 @@ function drawMatrices(element) {
     const suffix = k ? String(k + 1) : "";
     const right = (column + 1) / columns - gap / 2;
     const top = 1 - row / rows;
-    const ticks = { showgrid: false, fixedrange: true, tickfont: { size: 10 }, dtick: d > 12 ? Math.ceil(d / 8) : 1 };
+    const ticks = { ...nameTicks(names, 8), tickfont: { size: 10 } };
     appearance[`xaxis${suffix}`] = axis({ domain: [column / columns + gap / 2, right], anchor: `y${suffix}`, ...ticks });
     appearance[`yaxis${suffix}`] = axis({ domain: [top - 1 / rows + lift, top], anchor: `x${suffix}`,
       autorange: "reversed", ...ticks });
     appearance.annotations.push({ text: plain(short(name, 20)), x: (column / columns + gap / 2 + right) / 2, y: top,
       xref: "paper", yref: "paper", yanchor: "bottom", showarrow: false, font: { color: regimeColour(k), size: 13 } });
-    return { type: "heatmap", x: names, y: names, z, coloraxis: "coloraxis", xaxis: `x${suffix}`, yaxis: `y${suffix}`,
-      xgap: 1, ygap: 1, hovertemplate: "%{x} → %{y}: %{z:.3f}<extra></extra>" };
+    return { ...matrix(names, z), coloraxis: "coloraxis", xaxis: `x${suffix}`, yaxis: `y${suffix}` };
   });
   Object.assign(appearance.coloraxis, { cmin: -largest, cmax: largest });
   return draw(element, traces, appearance);
+}
+
+// Cells have places, not names: two long names may look alike when they are cut short.
+function matrix(names, z) {
+  const text = z.map((row, j) => row.map((value, i) => plain(`${names[i]} → ${names[j]}: ${value.toFixed(3)}`)));
+  return { type: "heatmap", z, text, xgap: 1, ygap: 1, hovertemplate: "%{text}<extra></extra>" };
+}
+
+function nameTicks(names, most) {
+  const stride = Math.ceil(names.length / most);
+  const shown = names.map((_, i) => i).filter((i) => i % stride === 0);
+  return { showgrid: false, fixedrange: true, tickvals: shown,
+    ticktext: shown.map((i) => plain(short(names[i], 8))) };
 }
 
 function changesTable() {
@@ -125,12 +136,10 @@ function drawMixture() {
   const mixed = (i, j) => shares.reduce((sum, share, k) => sum + (share || 0) * weight(k, view.lag, i, j), 0);
   const largest = content.regimes.reduce((most, _, k) => names.reduce((m, _, i) => names.reduce(
     (n, _, j) => Math.max(n, Math.abs(weight(k, view.lag, i, j))), m), most), 1e-9);
-  const labels = names.map((name) => plain(short(name, 8)));
-  const ticks = { showgrid: false, fixedrange: true, dtick: names.length > 16 ? Math.ceil(names.length / 10) : 1 };
+  const ticks = nameTicks(names, 16);
   draw(byId("mixture"), [{
-    type: "heatmap", x: labels, y: labels, z: names.map((_, j) => names.map((_, i) => mixed(i, j))),
-    zmin: -largest, zmax: largest, colorscale: divergingScale(), xgap: 1, ygap: 1,
-    colorbar: { thickness: 10, outlinewidth: 0 }, hovertemplate: "%{x} → %{y}: %{z:.3f}<extra></extra>",
+    ...matrix(names, names.map((_, j) => names.map((_, i) => mixed(i, j)))),
+    zmin: -largest, zmax: largest, colorscale: divergingScale(), colorbar: { thickness: 10, outlinewidth: 0 },
   }], {
     height: 330, margin: { l: 40, r: 10, t: 10, b: 40 }, xaxis: axis({ ...ticks, title: { text: "acts" } }),
     yaxis: axis({ autorange: "reversed", ...ticks, title: { text: "is acted on", standoff: 4 } }),

@@ -7,7 +7,7 @@ const COLUMNS = [
   { title: "shares over time" },
   { title: "what happened", of: (series) => series.sequence },
   { title: "changes", of: (series) => series.changes, text: (value) => String(value) },
-  { title: "interval width", of: (series) => series.width ?? Infinity, text: (value) => rounded(value, 2) },
+  { title: "interval width", of: (series) => series.width ?? Infinity, text: (value) => (value < Infinity ? value.toFixed(2) : "–") },
   { title: "unexplained", of: (series) => series.unexplained, text: (value) => `${(100 * value).toFixed(1)} %` },
   { title: "trust", of: (series) => LEVELS.indexOf(series.verdict.level) },
 ];
@@ -25,7 +25,7 @@ function drawOverview() {
   fill("overview",
     make("div", { class: "row spread" }, make("h2", {}, "Overview"), make("div", { class: "controls" }, search)),
     make("p", { class: "note" }, "Choose a recording to see it below. ", left),
-    make("div", { class: "row" }, content.regimes.map((name, k) => make("span", { class: "key" }, swatch(k), name))),
+    make("div", { class: "row keys" }, content.regimes.map((name, k) => make("span", { class: "key" }, swatch(k), name))),
     table("overview", COLUMNS.map(headerOf), []),
     make("p", { class: "row controls", id: "more" }));
   drawRows();
@@ -54,8 +54,10 @@ function sortedSeries() {
 function drawRows() {
   const found = sortedSeries();
   const shown = found.slice(0, listed.rows);
-  byId("overview").querySelectorAll("th").forEach((head, number) => head.setAttribute("aria-sort",
-    number !== listed.by ? "none" : listed.down ? "descending" : "ascending"));
+  byId("overview").querySelectorAll("th").forEach((head, number) => {
+    head.className = COLUMNS[number].text ? "number" : "";
+    head.setAttribute("aria-sort", number !== listed.by ? "none" : listed.down ? "descending" : "ascending");
+  });
   byId("overview").querySelector("tbody").replaceChildren(...shown.map(({ series, index }) => rowOf(series, index)));
   const rest = found.length - shown.length;
   byId("more").replaceChildren(`${shown.length} of ${found.length} shown`, rest > 0 ? make("button", {

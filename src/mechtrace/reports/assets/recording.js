@@ -56,7 +56,8 @@ function addLanes(add, series, kind, title) {
   const packed = series.signals?.[kind];
   if (!packed) return;
   const more = content.hidden[kind] ? ` (${content.hidden[kind]} more are not drawn)` : "";
-  add(kind, title + more, null, (element) => drawLanes(element, series, content[kind], packed));
+  const mean = series.trials > 1 ? `, mean of ${series.trials} trials` : "";
+  add(kind, title + mean + more, null, (element) => drawLanes(element, series, content[kind], packed));
 }
 
 function toggles(series) {
@@ -80,7 +81,7 @@ function toggles(series) {
 
 function flagKey(series) {
   const present = new Set(series.stretches.map(([number]) => number));
-  return make("div", { class: "row" }, content.flags.map((flag, number) => (present.has(number)
+  return make("div", { class: "row keys" }, content.flags.map((flag, number) => (present.has(number)
     ? make("span", { class: "key" }, make("i", { style: `background:${faint(colour(`flag${number}`), 0.45)}` }),
       `${flag.name}: ${flag.words}`) : null)));
 }

@@ -58,12 +58,12 @@ function drawSimplex(element, series) {
     marker: { size: 15, color: "rgba(0,0,0,0)", line: { color: colour("ink"), width: 2 } } };
   const hiddenAxis = { visible: false, fixedrange: true };
   return draw(element, [...frame, path, moment], {
-    height: 360, margin: { l: segment ? 56 : 16, r: 16, t: 30, b: 30 }, hovermode: "closest", annotations: marks,
+    height: 380, margin: { l: segment ? 84 : 8, r: 8, t: 28, b: segment ? 30 : 8 }, hovermode: "closest", annotations: marks,
     xaxis: segment
       ? axis({ range: [-0.08, 1.08], tickvals: [0, 0.5, 1], ticktext: ["1 : 0", "½ : ½", "0 : 1"], fixedrange: true })
-      : { ...hiddenAxis, range: [-1.25, 1.25] },
+      : { ...hiddenAxis, range: [-1.15, 1.15] },
     yaxis: segment
       ? axis({ autorange: "reversed", type: series.dates ? "date" : "linear", fixedrange: true })
-      : { ...hiddenAxis, range: [used.length === 3 ? -0.75 : -1.25, 1.25], scaleanchor: "x" },
+      : { ...hiddenAxis, range: [used.length === 3 ? -0.7 : -1.2, 1.2], scaleanchor: "x" },
   });
 }

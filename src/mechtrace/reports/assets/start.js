@@ -25,11 +25,11 @@ byId("theme").addEventListener("click", () => {
   useTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark");
 });
 
-// Paper is white, and as wide as A4 between its margins.
+// Paper is white; the charts are drawn as wide as A4 between its margins, plus what the screen pads.
 let onScreen = null;
 addEventListener("beforeprint", () => {
   onScreen = document.documentElement.dataset.theme;
-  document.querySelector("main").style.width = "680px";
+  document.querySelector("main").style.width = "750px";
   useTheme("light");
 });
 addEventListener("afterprint", () => {

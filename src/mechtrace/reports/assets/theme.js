@@ -37,17 +37,18 @@ function layout(more) {
       bgcolor: colour("card"), bordercolor: colour("line"), font: { color: colour("ink") },
       namelength: 24,
     },
+    modebar: { bgcolor: "rgba(0,0,0,0)", color: faint(colour("soft"), 0.55), activecolor: colour("accent") },
     ...more,
   };
 }
 
-const CHART_CONFIG = {
-  displaylogo: false, responsive: true, showTips: false,
-  modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"],
-};
+// Only buttons that keep to this page are named.
+const BUTTONS = { zoom: ["zoom2d", "pan2d", "resetScale2d", "toImage"], fixed: ["toImage"] };
 
-function draw(element, traces, appearance) {
-  return Plotly.react(element, traces, layout(appearance), CHART_CONFIG);
+function draw(element, traces, appearance, buttons = "fixed") {
+  return Plotly.react(element, traces, layout(appearance), {
+    displaylogo: false, responsive: true, showTips: false, modeBarButtons: [BUTTONS[buttons]],
+  });
 }
 
 function divergingScale() {

@@ -116,7 +116,7 @@ function drawShares(element, series) {
     height: 340, margin: margins({ t: 24 }), hovermode: "x unified", ...eventMarks(series),
     xaxis: timeAxis(series),
     yaxis: axis({ range: [-0.03, 1.03], fixedrange: true, title: { text: "share" } }),
-  });
+  }, "zoom");
 }
 
 function drawResidual(element, series) {
@@ -127,20 +127,23 @@ function drawResidual(element, series) {
   const base = area([first, last, last, first], [0, 0, 1, 1], {
     fillcolor: faint(colour("c2"), 0.18), yaxis: "y2",
   });
+  // an outline, so that a single step of a hundred thousand can be seen
+  const strip = flagged(series, 0, 1, 0.85, { yaxis: "y2" })
+    .map((trace) => ({ ...trace, line: { width: 1, color: trace.fillcolor } }));
   const line = {
     x: time, y: residual, mode: time.length > 1 ? "lines" : "markers", name: "residual",
     line: { color: colour("ink"), width: 1.3 }, customdata: flagsAt(series, time),
     hovertemplate: "%{y:.2f}, %{customdata}",
   };
   return draw(element, [...flagged(series, 0, top, 0.12), base,
-    ...flagged(series, 0, 1, 0.85, { yaxis: "y2" }), line], {
+    ...strip, line], {
     height: 190, margin: margins(), hovermode: "x unified", xaxis: timeAxis(series, { anchor: "y2" }),
     yaxis: axis({ domain: [0.24, 1], range: [0, top], fixedrange: true, title: { text: "residual" } }),
     yaxis2: axis({ domain: [0, 0.13], range: [0, 1], fixedrange: true, showticklabels: false,
       showgrid: false }),
     shapes: [{ type: "line", xref: "paper", x0: 0, x1: 1, y0: 1, y1: 1,
       line: { color: colour("soft"), width: 1, dash: "dash" } }],
-  });
+  }, "zoom");
 }
 
 // Each latent or channel in a lane of its own, in its own units.
@@ -159,9 +162,11 @@ function drawLanes(element, series, names, packed) {
     height: LANE * names.length + 40, margin: margins(), hovermode: "x unified",
     hoverlabel: { bgcolor: colour("card"), bordercolor: colour("line"), font: { size: 11, color: colour("ink") } },
     xaxis: timeAxis(series),
-    yaxis: axis({ range: [0.5 - names.length, 0.5], fixedrange: true, tickvals: names.map((_, i) => -i),
-      ticktext: names.map((name) => plain(short(name, innerWidth < 640 ? 6 : 11))) }),
-  });
+    shapes: names.slice(1).map((_, i) => ({ type: "line", layer: "below", xref: "paper", x0: 0, x1: 1,
+      y0: -i - 0.5, y1: -i - 0.5, line: { color: colour("grid"), width: 1 } })),
+    yaxis: axis({ range: [0.5 - names.length, 0.5], fixedrange: true, showgrid: false, ticklen: 0,
+      tickvals: names.map((_, i) => -i), ticktext: names.map((name) => plain(short(name, innerWidth < 640 ? 6 : 11))) }),
+  }, "zoom");
 }
 
 function linkCharts(stack, charts, series) {
