@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import fcntl
 import json
 import os
 import select
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -23,7 +25,12 @@ FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-zygote",
     "--hide-scrollbars", "--no-first-run", "--remote-debugging-pipe",
 )  # fmt: skip
-PATIENCE = 60.0  # seconds that one answer may take on a busy machine
+#: Chromium reads commands from descriptor 3 and writes answers to descriptor 4.
+LAUNCH = (
+    "import os, sys; os.dup2(int(sys.argv[1]), 3); os.dup2(int(sys.argv[2]), 4);"
+    " os.execv(sys.argv[3], sys.argv[3:])"
+)
+PATIENCE = 30.0  # seconds that one answer may take on a busy machine
 
 
 def find() -> str | None:
@@ -41,16 +48,18 @@ class Browser:
 
     def __init__(self, executable: str) -> None:
         self._home = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
-        # Chromium reads commands from descriptor 3 and writes answers to descriptor 4
         theirs_in, self._to = os.pipe()
         self._from, theirs_out = os.pipe()
-        flags = " ".join([*FLAGS, f"--user-data-dir={self._home.name}"])
+        ends = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (theirs_in, theirs_out)]
+        home = f"--user-data-dir={self._home.name}"
         self._process = subprocess.Popen(
-            ["/bin/sh", "-c", f'exec "$0" {flags} 3<&{theirs_in} 4>&{theirs_out}', executable],
-            pass_fds=(theirs_in, theirs_out),
+            [sys.executable, "-c", LAUNCH, *map(str, ends), executable, *FLAGS, home],
+            pass_fds=ends,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
+        for end in ends:
+            os.close(end)
         os.close(theirs_in)
         os.close(theirs_out)
         self._buffer, self._count = b"", 0
@@ -66,7 +75,9 @@ class Browser:
             os.close(end)
         self._home.cleanup()
 
-    def open(self, file: Path, *, width: int = 1200, height: int = 900, dark: bool = False) -> float:
+    def open(
+        self, file: Path, *, width: int = 1200, height: int = 900, dark: bool = False
+    ) -> float:
         """A fresh page with a report, drawn to its end; seconds from the start until then."""
         if self.session is not None:
             self.call("Page.close")
@@ -107,7 +118,10 @@ class Browser:
 
     def move(self, selector: str, right: float = 0.5, down: float = 0.5) -> None:
         """The mouse to a place in an element, as shares of its width and height."""
-        self.evaluate(f"document.querySelector({selector!r}).scrollIntoView({{block: 'center'}})")
+        self.evaluate(
+            f"document.querySelector({selector!r})"
+            ".scrollIntoView({block: 'center', behavior: 'instant'})"
+        )
         box = self.evaluate(
             f"(r => [r.x, r.y, r.width, r.height])"
             f"(document.querySelector({selector!r}).getBoundingClientRect())"

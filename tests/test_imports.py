@@ -67,7 +67,16 @@ def test_rooms_keep_to_themselves(path):
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_optional_and_heavy_packages_are_imported_late(path):
     found = imports(path, top_level_only=True)
-    for name in ("pandas", "zuko", "matplotlib", "pyarrow", "rich", "sklearn", "tensorboard"):
+    for name in (
+        "pandas",
+        "zuko",
+        "matplotlib",
+        "plotly",
+        "pyarrow",
+        "rich",
+        "sklearn",
+        "tensorboard",
+    ):
         assert not touches(found, name), f"{path.name} imports {name} at the top"
 
 

@@ -84,7 +84,8 @@ def _facts(
         return ", ".join(f"{name} {version}" for name, version in found.items())
 
     facts = {
-        "command": command or f"model.recover(panel, method={first.method!r},"
+        "command": command
+        or f"model.recover(panel, method={first.method!r},"
         f" causal={first.causal}, pool={first.trials > 1}, level={first.level})",
         "versions": listed(versions()),
         "seed": str(fitted["settings"]["seed"]),

@@ -125,9 +125,7 @@ def _recording(path: Trajectory, diagnosis: Diagnosis, steps: int) -> dict[str, 
         "width": _number(width),
         "unexplained": float((path.flag == "unexplained").mean()),
         "time": pack_time(time[rows]),
-        "curves": pack(
-            np.column_stack([path.alpha, path.lower, path.upper, path.residual])[rows]
-        ),
+        "curves": pack(np.column_stack([path.alpha, path.lower, path.upper, path.residual])[rows]),
         "stretches": _stretches(path, time),
         "events": [
             {
@@ -169,9 +167,7 @@ def _stretches(path: Trajectory, time: np.ndarray) -> list[list[float]]:
     ]
 
 
-def _truth(
-    truth: np.ndarray, paths: Sequence[Trajectory], steps: int
-) -> dict[str, Any] | None:
+def _truth(truth: np.ndarray, paths: Sequence[Trajectory], steps: int) -> dict[str, Any] | None:
     """The truth, on the time axis of the first curve that it fits."""
     fitting = next((path for path in paths if len(path) == len(truth)), None)
     if fitting is None:

@@ -29,7 +29,7 @@ function drawRecording() {
     many ? make("p", { class: "answer" }, `${series.answer}; trust: `,
       badge(series.verdict.level, series.verdict.trust)) : "",
     make("p", { class: "note" }, series.how, thinned(series)),
-    make("div", { class: "row controls", id: "toggles" }, toggles(series)),
+    make("div", { class: "row", id: "toggles" }, toggles(series)),
     stack,
     make("div", { class: "pair" },
       make("div", {}, make("h3", {}, "Path on the simplex"), make("div", { class: "chart", id: "simplex" }),
@@ -75,7 +75,7 @@ function toggles(series) {
   return [
     ...content.regimes.map((name, k) => toggle(view.hiddenRegimes, k, name, swatch(k))),
     ...layers.map(([key, label]) => toggle(view.hiddenLayers, key, label)),
-    make("button", { type: "button", onclick: () => { view.range = null; drawRecording(); } }, "Show all time"),
+    make("button", { type: "button", class: "controls", onclick: () => { view.range = null; drawRecording(); } }, "Show all time"),
   ];
 }
 
