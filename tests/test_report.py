@@ -249,7 +249,7 @@ def test_dates_stay_dates(written, path):
     assert one["dates"]
     assert one["time"]["first"] == 1772352000000.0
     for event in one["events"]:
-        assert re.fullmatch(r"2026-03-01 \d\d:\d\d", event["midpoint"])
+        assert re.fullmatch(r"\d\d:\d\d", event["midpoint"])
 
 
 def test_nothing_to_report_on(trained, tmp_path):

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["check_available", "report"]
 
+#: Up to so many recordings are each told in a sentence, more are counted.
+TOLD_ONE_BY_ONE = 3
+
 
 def report(
     model: Trace,
@@ -65,11 +68,15 @@ def check_available() -> None:
 
 def _lead(content: dict[str, Any]) -> str:
     series = content["series"]
-    if len(series) == 1:
-        verdict = series[0]["verdict"]
-        sentence = f"{series[0]['name']}: {series[0]['answer']}; trust: {verdict['trust']}"
-        return lead(sentence, verdict["level"], verdict["reason"], verdict["next"])
-    return lead(words.tally(series, content["left_out"]))
+    if len(series) > TOLD_ONE_BY_ONE:
+        return lead(words.tally(series, content["left_out"]))
+    parts = []
+    for one in series:
+        verdict = one["verdict"]
+        why = (verdict["reason"], verdict["next"]) if len(series) == 1 else ()
+        sentence = f"{one['name']}: {one['answer']}; trust: {verdict['trust']}"
+        parts.append(lead(sentence, verdict["level"], *why))
+    return "".join(parts)
 
 
 def _facts(

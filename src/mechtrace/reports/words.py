@@ -42,7 +42,10 @@ class Clock:
 
     def __init__(self, time: np.ndarray) -> None:
         self.dates = time.dtype.kind == "M"
+        self.day = ""  # where all stamps lie in one day, it is said once
         if self.dates:
+            days = np.unique(time.astype("datetime64[D]"))
+            self.day = str(days[0]) if len(days) == 1 and len(time) > 1 else ""
             time = time.astype("datetime64[us]").astype(np.int64) / 1e6
         self.step = usual_step(time) or 1.0
         whole = time.dtype.kind in "iu" or bool((time == np.round(time)).all())
@@ -57,7 +60,8 @@ class Clock:
         if not self.dates:
             return f"{float(stamp):.{self.decimals}f}"
         unit = next((u for s, u in ((86400, "D"), (60, "m"), (1, "s")) if self.step >= s), "ms")
-        return str(np.datetime_as_string(np.datetime64(stamp), unit=unit)).replace("T", " ")  # type: ignore[call-overload]
+        text = str(np.datetime_as_string(np.datetime64(stamp), unit=unit))  # type: ignore[call-overload]
+        return text.replace("T", " ").removeprefix(f"{self.day} ")
 
     def duration(self, length: Any) -> str:
         """The time between two stamps."""
@@ -80,13 +84,14 @@ def answer(path: Trajectory, events: Sequence[Event]) -> str:
             f" {first.to_regime} around {clock.moment(first.midpoint)}, the last from"
             f" {last.from_regime} to {last.to_regime} around {clock.moment(last.midpoint)}"
         )
-    text = f"{first.from_regime}"
+    text, since = f"{first.from_regime} until {clock.moment(first.onset)}", ""
     for event in events:
-        text += (
-            f" until {clock.moment(event.onset)}, blending for {clock.duration(event.duration)},"
-            f" {event.to_regime} from {clock.moment(event.end)}"
-        )
-    return text
+        onset, end = clock.moment(event.onset), clock.moment(event.end)
+        if since:
+            text += f" at {since}" if onset == since else f" from {since} until {onset}"
+        text += f", blending for {clock.duration(event.duration)}, {event.to_regime}"
+        since = end
+    return f"{text} from {since}" + (f" ({clock.day})" if clock.day else "")
 
 
 def sequence(path: Trajectory, events: Sequence[Event]) -> str:
@@ -116,7 +121,8 @@ def tally(series: Sequence[dict[str, Any]], left_out: int) -> str:
     told = [one["sequence"] for one in series if one["changes"]]
     count = f"{len(series):,}" if not left_out else f"The first {len(series):,}"
     of = f" of {len(series) + left_out:,}" if left_out else ""
-    text = f"{count}{of} recordings, of which {len(told):,} change regime"
+    verb = "changes" if len(told) == 1 else "change"
+    text = f"{count}{of} recordings, of which {len(told):,} {verb} regime"
     if told:
         story, times = Counter(told).most_common(1)[0]
         text += f", most often {story} ({times:,})" if times > 1 else ""

@@ -60,7 +60,8 @@ function drawRows() {
   });
   byId("overview").querySelector("tbody").replaceChildren(...shown.map(({ series, index }) => rowOf(series, index)));
   const rest = found.length - shown.length;
-  byId("more").replaceChildren(`${shown.length} of ${found.length} shown`, rest > 0 ? make("button", {
+  const all = found.length === content.series.length && rest === 0;
+  byId("more").replaceChildren(all ? "" : `${shown.length} of ${found.length} shown`, rest > 0 ? make("button", {
     type: "button", onclick: () => { listed.rows += PAGE_ROWS; drawRows(); } }, `Show ${Math.min(rest, PAGE_ROWS)} more`) : "");
 }
 

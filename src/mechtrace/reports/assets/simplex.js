@@ -51,7 +51,7 @@ function drawSimplex(element, series) {
   const path = {
     x, y, text, mode: "lines+markers", hovertemplate: "%{text}<extra></extra>",
     line: { color: faint(colour("soft"), 0.55), width: 1.2 },
-    marker: { size: 7, color: time, colorscale: "Cividis", showscale: !segment && !series.dates,
+    marker: { size: 7, color: time, colorscale: [[0, colour("early")], [1, colour("late")]], showscale: !segment && !series.dates,
       colorbar: { title: { text: "time" }, thickness: 10, outlinewidth: 0, len: 0.8 } },
   };
   const moment = { x: [x[view.moment]], y: [y[view.moment]], mode: "markers", hoverinfo: "skip",

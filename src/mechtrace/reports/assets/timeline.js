@@ -5,7 +5,7 @@ const LANE = 24; // pixels of a latent or channel
 // The nearest step answers, however far apart the steps are.
 const TIME_HOVER = { hovermode: "x unified", hoverdistance: -1 };
 
-const margins = (more) => ({ l: innerWidth < 640 ? 52 : 84, r: 14, t: 8, b: 26, ...more });
+const margins = (more) => ({ l: innerWidth < 640 ? 52 : 84, r: 14, t: 26, b: 26, ...more });
 
 function timeAxis(series, more) {
   return axis({
@@ -115,7 +115,7 @@ function eventMarks(series) {
 
 function drawShares(element, series) {
   return draw(element, shareTraces(series), {
-    height: 340, margin: margins({ t: 24 }), ...TIME_HOVER, ...eventMarks(series),
+    height: 360, margin: margins({ t: 44 }), ...TIME_HOVER, ...eventMarks(series),
     xaxis: timeAxis(series),
     yaxis: axis({ range: [-0.03, 1.03], fixedrange: true, title: { text: "share" } }),
   }, "zoom");
@@ -139,10 +139,9 @@ function drawResidual(element, series) {
   };
   return draw(element, [...flagged(series, 0, top, 0.12), base,
     ...strip, line], {
-    height: 190, margin: margins(), ...TIME_HOVER, xaxis: timeAxis(series, { anchor: "y2" }),
+    height: 205, margin: margins(), ...TIME_HOVER, xaxis: timeAxis(series, { anchor: "y2" }),
     yaxis: axis({ domain: [0.24, 1], range: [0, top], fixedrange: true, title: { text: "residual" } }),
-    yaxis2: axis({ domain: [0, 0.13], range: [0, 1], fixedrange: true, showticklabels: false,
-      showgrid: false }),
+    yaxis2: axis({ domain: [0, 0.13], range: [0, 1], fixedrange: true, tickvals: [] }),
     shapes: [{ type: "line", xref: "paper", x0: 0, x1: 1, y0: 1, y1: 1,
       line: { color: colour("soft"), width: 1, dash: "dash" } }],
   }, "zoom");
@@ -161,7 +160,7 @@ function drawLanes(element, series, names, packed) {
     };
   });
   return draw(element, traces, {
-    height: LANE * names.length + 40, margin: margins(), ...TIME_HOVER,
+    height: LANE * names.length + 56, margin: margins(), ...TIME_HOVER,
     hoverlabel: { bgcolor: colour("card"), bordercolor: colour("line"), font: { size: 11, color: colour("ink") } },
     xaxis: timeAxis(series),
     shapes: names.slice(1).map((_, i) => ({ type: "line", layer: "below", xref: "paper", x0: 0, x1: 1,
