@@ -120,7 +120,7 @@ class Browser:
         """The mouse to a place in an element, as shares of its width and height."""
         self.evaluate(
             f"document.querySelector({selector!r})"
-            ".scrollIntoView({block: 'center', behavior: 'instant'})"
+            ".scrollIntoView({block: 'nearest', behavior: 'instant'})"
         )
         box = self.evaluate(
             f"(r => [r.x, r.y, r.width, r.height])"

@@ -68,7 +68,7 @@ def check_available() -> None:
 
 def _lead(content: dict[str, Any]) -> str:
     series = content["series"]
-    if len(series) > TOLD_ONE_BY_ONE:
+    if len(series) + content["left_out"] > TOLD_ONE_BY_ONE:
         return lead(words.tally(series, content["left_out"]))
     parts = []
     for one in series:

@@ -1,8 +1,9 @@
 // Elements of the page. Text always goes in as text nodes, so that names stay names.
 
 function make(tag, attributes, ...children) {
-  const element = tag === "svg" || make.svg.has(tag)
-    ? document.createElementNS("http://www.w3.org/2000/svg", tag)
+  // pictures are of another kind of element: that of the empty one in the template
+  const element = make.svg.has(tag)
+    ? document.createElementNS(byId("picture").namespaceURI, tag)
     : document.createElement(tag);
   for (const [name, value] of Object.entries(attributes ?? {})) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
@@ -13,14 +14,12 @@ function make(tag, attributes, ...children) {
   element.append(...children.flat().filter((child) => child !== null && child !== undefined));
   return element;
 }
-make.svg = new Set(["path", "line", "circle", "text", "g", "title", "marker", "polygon", "rect"]);
+make.svg = new Set(["svg", "path", "line", "circle", "text", "title", "marker", "polygon"]);
 
 const byId = (id) => document.getElementById(id);
 
 function fill(id, ...children) {
-  const section = byId(id);
-  section.replaceChildren(...children.flat().filter(Boolean));
-  return section;
+  byId(id).replaceChildren(...children.flat().filter(Boolean));
 }
 
 // A button that is on or off; both the mouse and the keyboard can press it.

@@ -2,7 +2,10 @@
 
 function drawTraining() {
   const { history, best_step: best } = content.training;
-  if (!history.length) return fill("training", make("h2", {}, "Training"), make("p", {}, "No evaluations were kept."));
+  if (!history.length) {
+    fill("training", make("h2", {}, "Training"), make("p", {}, "No evaluations were kept."));
+    return;
+  }
   const panels = [["held_out_elbo", "held-out ELBO (nats per step)"], ["loss", "training loss"]];
   const elements = panels.map(() => make("div", { class: "chart" }));
   fill("training", make("h2", {}, "Training"), make("p", { class: "note" },
@@ -18,5 +21,4 @@ function drawTraining() {
     shapes: best === null || best === undefined ? [] : [{ type: "line", x0: best, x1: best, y0: 0, y1: 1, yref: "paper",
       line: { color: colour("soft"), dash: "dash", width: 1 } }],
   }));
-  return elements;
 }
