@@ -78,6 +78,7 @@ def test_the_demo_draws_everything_without_a_complaint(browser, files):
     for chart in ("shares", "residual", "latents", "channels", "simplex", "matrices", "mixture"):
         assert browser.evaluate(f"!!document.querySelector('#{chart} .main-svg')"), chart
     assert browser.evaluate("document.querySelectorAll('#graph path').length") > 2
+    assert browser.evaluate("document.querySelector('.top').getBoundingClientRect().top") == 0
     assert browser.evaluate("document.querySelectorAll('#training .main-svg').length") >= 2
     assert browser.evaluate("document.querySelectorAll('.findings tbody tr').length") > 5
     assert browser.problems == []

@@ -121,8 +121,13 @@ def tally(series: Sequence[dict[str, Any]], left_out: int) -> str:
     told = [one["sequence"] for one in series if one["changes"]]
     count = f"{len(series):,}" if not left_out else f"The first {len(series):,}"
     of = f" of {len(series) + left_out:,}" if left_out else ""
-    verb = "changes" if len(told) == 1 else "change"
-    text = f"{count}{of} recordings, of which {len(told):,} {verb} regime"
+    share = {
+        0: "none of which changes",
+        1: "of which 1 changes",
+        len(series): "all of which change",
+    }
+    which = share.get(len(told), f"of which {len(told):,} change")
+    text = f"{count}{of} recordings, {which} regime"
     if told:
         story, times = Counter(told).most_common(1)[0]
         text += f", most often {story} ({times:,})" if times > 1 else ""

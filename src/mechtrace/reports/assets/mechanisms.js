@@ -141,8 +141,8 @@ function drawMixture() {
     ...matrix(names, names.map((_, j) => names.map((_, i) => mixed(i, j)))),
     zmin: -largest, zmax: largest, colorscale: divergingScale(), colorbar: { thickness: 10, outlinewidth: 0 },
   }], {
-    height: 330, margin: { l: 40, r: 10, t: 10, b: 40 }, xaxis: axis({ ...ticks, title: { text: "acts" } }),
-    yaxis: axis({ autorange: "reversed", ...ticks, title: { text: "is acted on", standoff: 4 } }),
+    height: 345, margin: { l: 64, r: 10, t: 26, b: 40 }, xaxis: axis({ ...ticks, title: { text: "acts" } }),
+    yaxis: axis({ autorange: "reversed", ...ticks, title: { text: "is acted on" } }),
   });
   byId("graph").replaceChildren(names.length > MOST_NODES ? make("p", { class: "note" },
     `No graph of ${names.length} latents: the matrix is clearer.`)

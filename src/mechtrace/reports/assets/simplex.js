@@ -46,6 +46,7 @@ function drawSimplex(element, series) {
   const marks = used.map((k, corner) => ({
     x: at[corner][0] * (segment ? 1 : 1.06), y: segment ? 1 : at[corner][1] * 1.06,
     yref: segment ? "paper" : "y", yanchor: segment || at[corner][1] > 0 ? "bottom" : "top",
+    xanchor: segment ? ["left", "right"][corner] : "center",
     showarrow: false, text: plain(short(content.regimes[k], 16)), font: { color: regimeColour(k), size: 13 },
   }));
   const path = {
@@ -58,7 +59,7 @@ function drawSimplex(element, series) {
     marker: { size: 15, color: "rgba(0,0,0,0)", line: { color: colour("ink"), width: 2 } } };
   const hiddenAxis = { visible: false, fixedrange: true };
   return draw(element, [...frame, path, moment], {
-    height: 380, margin: { l: segment ? 84 : 8, r: 8, t: 28, b: segment ? 30 : 8 }, hovermode: "closest", annotations: marks,
+    height: 380, margin: { l: segment ? 84 : 8, r: 8, t: segment ? 44 : 28, b: segment ? 30 : 8 }, hovermode: "closest", annotations: marks,
     xaxis: segment
       ? axis({ range: [-0.08, 1.08], tickvals: [0, 0.5, 1], ticktext: ["1 : 0", "½ : ½", "0 : 1"], fixedrange: true })
       : { ...hiddenAxis, range: [-1.15, 1.15] },

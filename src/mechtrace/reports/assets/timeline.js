@@ -166,7 +166,7 @@ function drawLanes(element, series, names, packed) {
     shapes: names.slice(1).map((_, i) => ({ type: "line", layer: "below", xref: "paper", x0: 0, x1: 1,
       y0: -i - 0.5, y1: -i - 0.5, line: { color: colour("grid"), width: 1 } })),
     yaxis: axis({ range: [0.5 - names.length, 0.5], fixedrange: true, showgrid: false, ticklen: 0,
-      tickvals: names.map((_, i) => -i), ticktext: names.map((name) => plain(short(name, innerWidth < 640 ? 6 : 11))) }),
+      tickvals: names.map((_, i) => -i), ticktext: names.map((name) => plain(short(name, innerWidth < 640 ? 6 : 9))) }),
   }, "zoom");
 }
 
