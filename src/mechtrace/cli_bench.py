@@ -155,6 +155,30 @@ def bench_latents(
     write_json(json_file, result)
 
 
+@bench_app.command("align")
+def bench_align(
+    world: Preset = "paper",
+    regimes: Annotated[int, typer.Option(help="Regimes of the world.")] = 5,
+    series: Annotated[int, typer.Option(help="Recordings of each regime.")] = 2000,
+    seeds: Worlds = 5,
+    steps: Steps = None,
+    device: Device = "auto",
+    json_file: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Axis alignment: MCC, verdicts, matrices and changed edges against the truth.
+
+    Example: mechtrace bench align --world laplace --series 400
+    """
+    from .studies.alignment import alignment_study
+
+    result = alignment_study(
+        world=world, regimes=regimes, series=series, seeds=seeds, say=sayer(quiet),
+        **trained_with(device, steps),
+    )  # fmt: skip
+    write_json(json_file, result)
+
+
 @bench_app.command("convexity")
 def bench_convexity(
     world: Preset = "paper",

@@ -73,6 +73,8 @@ class FitConfig:
     #: held-out evaluations over the whole run, and how many without gain end it
     evaluations: int = 20
     patience: int = 6
+    #: look for identified axes after training; False leaves the latents as the network has them
+    align: bool = True
     seed: int = 0
     device: str = "auto"
     #: one captured graph per step on CUDA; False gives the same numbers more slowly

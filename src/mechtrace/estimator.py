@@ -6,7 +6,7 @@ import copy
 import inspect
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,6 +17,7 @@ from .errors import DataError, NotFitted, StoreError
 from .series import Panel
 
 if TYPE_CHECKING:
+    from .align import Axes
     from .diagnose import Diagnosis
     from .model import SequentialVAE
     from .progress import Listener
@@ -32,7 +33,8 @@ class Trace:
 
     Every argument is a setting of `mechtrace.config`; they are validated by `fit`. After `fit`,
     `regimes_` and `channels_` hold the names, `elbo_` the held-out evidence lower bound per step
-    in nats, `history_` the evaluations, and `card_` what a person should know about the model.
+    in nats, `history_` the evaluations, `axes_` which latents are identified and by what, and
+    `card_` what a person should know about the model.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class Trace:
         holdout: float = FitConfig.holdout,
         evaluations: int = FitConfig.evaluations,
         patience: int = FitConfig.patience,
+        align: bool = FitConfig.align,
         device: str = FitConfig.device,
         graph: bool = FitConfig.graph,
     ) -> None:
@@ -146,14 +149,27 @@ class Trace:
                 self._adopt(run.model, run.facts(), None)  # what was learned so far stays usable
                 raise
         facts, reference = run.finish(), run.measure_reference()
-        self._adopt(run.model, facts | {"evidence": asdict(reference.choice)}, reference)
+        axes = run.find_axes(
+            (lambda text: listening.remark(f"  {text}")) if progress else lambda text: None
+        )
+        if progress:
+            listening.remark(axes.verdict)
+        facts |= {"evidence": asdict(reference.choice), "axes": axes.facts()}
+        self._adopt(run.model, facts, reference, axes)
         return self
 
     def _adopt(
-        self, model: SequentialVAE, facts: dict[str, Any], reference: Reference | None
+        self,
+        model: SequentialVAE,
+        facts: dict[str, Any],
+        reference: Reference | None,
+        axes: Axes | None = None,
     ) -> None:
+        from .align import Axes
+
         model.eval()
         self.model_ = model
+        self.axes_ = Axes.unaligned(model.config.latents) if axes is None else axes
         self.__dict__.pop("_double", None)
         self.reference_ = reference
         self.facts_ = facts
@@ -178,7 +194,34 @@ class Trace:
 
         self._check_fitted("encode")
         self._check_channels(panel)
-        return latents.encode(self.model_, panel).arrays()
+        found = latents.encode(self.model_, panel)
+        return [self.axes_.aligned(mean) for mean in found.arrays()]
+
+    def decode(self, latents: np.ndarray) -> np.ndarray:
+        """Observations (..., *shape) that latents (..., d) as `encode` gives them stand for."""
+        import torch
+
+        from .align.view import AlignedModel
+
+        self._check_fitted("decode with")
+        given = torch.from_numpy(np.asarray(latents, float)).to(self.model_.centre)
+        if given.shape[-1:] != (self.model_.config.latents,):
+            raise DataError(
+                f"the latents have shape {tuple(given.shape)}",
+                fix=f"give {self.model_.config.latents} of them along the last axis",
+            )
+        with torch.no_grad():
+            return AlignedModel(self.model_, self.axes_).decode(given).cpu().double().numpy()
+
+    @property
+    def weights_(self) -> Mechanisms | None:
+        """W^(k) of every regime with standard errors, as the training series show it.
+
+        The matrices of the mechanism form where that form was found (`axes_.weights_from`), else
+        average effects. None if the fit was not aligned.
+        """
+        self._check_fitted("describe")
+        return self.axes_.weights
 
     def recover(
         self,
@@ -231,14 +274,16 @@ class Trace:
         Averaged over up to `states` histories of the panel, the same for all regimes, best of
         recordings like those in question; without a panel over states drawn around the mean
         latents of the regimes. By default 1000, fewer for experts that take long. The latents
-        are the model's own coordinates: see `Mechanisms`.
+        are those of `encode`; `axes_` says which of them are identified.
         """
         from .mechanisms import measure
 
         reference = self._reference("measure mechanisms of")
         if panel is not None:
             self._check_channels(panel)
-        return measure(self._in_float64(), self.regimes_, reference, panel, states)
+        found = measure(self._in_float64(), self.regimes_, reference, panel, states)
+        effects = self.axes_.aligned_effects(found.jacobian)
+        return replace(found, jacobian=effects, latents=self.axes_.names)
 
     def transition_matrices(self, path: Trajectory, panel: Panel | None = None) -> np.ndarray:
         """W(t) of a recovered curve, (T, L, d, d), lag 1 first, [source, target].
@@ -253,7 +298,7 @@ class Trace:
             return self.mechanisms().at(path.alpha)
         self._check_fitted("measure mechanisms of")
         self._check_channels(panel)
-        return at_each_step(self._in_float64(), panel, path.alpha)
+        return self.axes_.aligned_effects(at_each_step(self._in_float64(), panel, path.alpha))
 
     def diagnose(self, path: Trajectory) -> Diagnosis:
         """Can this curve be trusted? Findings with value, threshold, meaning and next step."""
@@ -280,7 +325,9 @@ class Trace:
 
         self._check_fitted("save")
         weights = {"weights": dict(self.model_.state_dict())}
-        arrays = {} if self.reference_ is None else self.reference_.arrays()
+        arrays = self.axes_.arrays()
+        if self.reference_ is not None:
+            arrays |= self.reference_.arrays()
         write_archive(path, Archive("model", self.facts_, weights, arrays, self.card_))
 
     def _check_fitted(self, action: str) -> None:
@@ -318,6 +365,7 @@ class Trace:
 
 def load(path: str | Path) -> Trace:
     """Bring back a stored model (or the best weights so far of a checkpoint)."""
+    from .align import Axes
     from .model import SequentialVAE
     from .recover.reference import Reference
     from .store import read_archive
@@ -335,5 +383,8 @@ def load(path: str | Path) -> Trace:
             fix="save the model again",
         ) from error
     trace = Trace(**facts["settings"])
-    trace._adopt(model, facts, Reference.from_arrays(archive.arrays))
+    axes = None
+    if "axes" in facts and "axes/matrix" in archive.arrays:
+        axes = Axes.restored(facts["axes"], archive.arrays, tuple(facts["regimes"]))
+    trace._adopt(model, facts, Reference.from_arrays(archive.arrays), axes)
     return trace

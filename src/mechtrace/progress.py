@@ -141,6 +141,13 @@ def reporter(stream: TextIO | None = None) -> Listener:
     return LiveBar(stream) if stream.isatty() else PlainLines(stream)
 
 
+def remark(text: str, stream: TextIO | None = None) -> None:
+    """One line for whoever watches, after the bar is gone."""
+    out = stream or sys.stderr
+    out.write(f"{text}\n")
+    out.flush()
+
+
 def _figures(progress: Progress) -> str:
     elbo = "" if progress.elbo is None else f"held-out ELBO {progress.elbo:.3f}  "
     return (

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from .align import Axes
+from .align.aligner import find_axes
 from .batches import Batches, on_device
 from .blas import one_blas_thread
 from .config import RunConfig
@@ -23,7 +25,7 @@ from .recover.reference import Reference
 from .seen import measure_reference
 from .series import Panel
 from .store import Archive, read_archive, versions, write_archive
-from .windows import CropSampler, Runs, Standardiser, split_runs, training_runs
+from .windows import CropSampler, Runs, Standardiser, pieces_of, split_runs, training_runs
 
 #: Series per regime on which the held-out ELBO is measured.
 EVALUATION_SERIES = 64
@@ -41,6 +43,7 @@ class Run:
     config: RunConfig
     model: SequentialVAE
     trainer: Trainer
+    runs: tuple[Runs, Runs]  # for training, and held out
     reference: Batches  # of training series, for the checks after training
     facts_of_data: dict[str, Any]
 
@@ -69,7 +72,8 @@ class Run:
             fit,
         )
         reference = batches(train, EVALUATION_SERIES)
-        return cls(panel, config, model, trainer, reference, _facts_of_data(panel, train, held))
+        facts = _facts_of_data(panel, train, held)
+        return cls(panel, config, model, trainer, (train, held), reference, facts)
 
     def train(
         self,
@@ -95,18 +99,16 @@ class Run:
             for code in range(len(self.panel.regimes))
         ]
         runs = runs.where(np.concatenate(chosen))
-        # each run becomes a series of its own, so that nothing of the training rows comes along
-        pieces = replace(
-            self.panel,
-            values=np.take(self.panel.values, runs.row_numbers(), axis=0),
-            offsets=np.concatenate([[0], np.cumsum(runs.length)]),
-            names=np.arange(len(runs)).astype(str),
-            time=None,
-            codes=None,
-            regimes=(),
-        )
+        pieces = pieces_of(self.panel, runs)
         with one_blas_thread():
             return measure_reference(self.model, pieces, runs.regime)
+
+    def find_axes(self, say: Callable[[str], None]) -> Axes:
+        """Which latent coordinates are identified; without alignment none is."""
+        if not self.config.fit.align:
+            return Axes.unaligned(self.config.model.latents)
+        regimes = tuple(self.panel.regimes)
+        return find_axes(self.model, self.panel, *self.runs, regimes, say)
 
     def facts(self) -> dict[str, Any]:
         """Everything about the run but the weights, ready for JSON."""

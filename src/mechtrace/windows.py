@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -68,6 +68,19 @@ def find_runs(panel: Panel, *, by_regime: bool) -> Runs:
     stops = np.flatnonzero(np.append(~usable | new, True))
     end = stops[np.searchsorted(stops, start, side="right")]
     return Runs(start, end - start, panel.series_index()[start], codes[start])
+
+
+def pieces_of(panel: Panel, runs: Runs) -> Panel:
+    """Each run as a series of its own, without labels, so that nothing else comes along."""
+    return replace(
+        panel,
+        values=np.take(panel.values, runs.row_numbers(), axis=0),
+        offsets=np.concatenate([[0], np.cumsum(runs.length)]),
+        names=np.arange(len(runs)).astype(str),
+        time=None,
+        codes=None,
+        regimes=(),
+    )
 
 
 def positions(panel: Panel) -> np.ndarray:

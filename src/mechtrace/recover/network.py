@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.stats import norm
 
 from ..errors import ConfigError
 from .simplex import linear_bounds
@@ -21,14 +22,23 @@ class Mechanisms:
 
     `jacobian[k, l, i, j]` is d E_k[z_t, j] / d z_{t-1-l}, i: how latent i acts on latent j, l + 1
     steps later. A nonlinear expert has another derivative at every state; this is their mean over
-    `states` histories. Latents are the model's own coordinates. Unless their axes are identified,
-    they are known only up to an invertible map A, and these matrices up to A^-1 W A: eigenvalues
-    mean something then, single edges do not.
+    `states` histories. Latents are those that `encode` returns. Where their axes are not
+    identified (`trace.axes_`), they are known only up to an invertible map A, and these matrices
+    up to A^-1 W A: eigenvalues mean something then, single edges do not.
     """
 
     regimes: tuple[str, ...]
     jacobian: np.ndarray = field(repr=False)  # (K, L, d, d)
     states: int = 1
+    #: standard errors of the effects, where they are known
+    error: np.ndarray | None = field(default=None, repr=False)  # (K, L, d, d)
+    latents: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Latents without a name are called z0, z1 and so on."""
+        if not self.latents:
+            names = tuple(f"z{i}" for i in range(self.jacobian.shape[-1]))
+            object.__setattr__(self, "latents", names)
 
     @property
     def lags(self) -> int:
@@ -52,9 +62,9 @@ class Mechanisms:
     ) -> pd.DataFrame:
         """W(t) of a recovered curve as a table: time, source, target, lag, weight, lower, upper.
 
-        Latents are called z0, z1 and so on. Edges weaker than `threshold` are left out, and with
-        `top` all but the so many strongest of each step. The bounds follow from the intervals of
-        alpha alone: the matrices themselves are taken for granted.
+        Edges weaker than `threshold` are left out, and with `top` all but the so many strongest
+        of each step. The bounds follow from the intervals of alpha, and from the errors of the
+        matrices where these are known; otherwise the matrices are taken for granted.
         """
         import pandas as pd
 
@@ -71,6 +81,10 @@ class Mechanisms:
         rows = self.jacobian.reshape(len(self.regimes), -1).T  # (edges, K)
         weight = path.alpha @ rows.T
         lower, upper = linear_bounds(rows, path.alpha, path.lower, path.upper)
+        if self.error is not None:
+            errors = self.error.reshape(len(self.regimes), -1)
+            margin = norm.ppf(0.5 + 0.5 * path.level) * np.sqrt(path.alpha**2 @ errors**2)
+            lower, upper = lower - margin, upper + margin
         size = np.abs(weight)
         keep = size >= threshold  # never true of a missing step
         if top is not None and top < size.shape[1]:
@@ -79,7 +93,7 @@ class Mechanisms:
             keep &= size >= limit
         step, edge = np.nonzero(keep)
         lag, source, target = np.unravel_index(edge, self.jacobian.shape[1:])
-        names = np.array([f"z{i}" for i in range(self.jacobian.shape[-1])])
+        names = np.array(self.latents)
         return pd.DataFrame(
             {
                 "time": path.time[step],

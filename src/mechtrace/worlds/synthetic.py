@@ -300,6 +300,8 @@ PRESETS: dict[str, dict[str, Any]] = {
     "paper": {},
     "paper-positive": {"start": "positive"},
     "laplace": {"noise_kind": "laplace"},
+    # noise of a component up to 4 times as large in one regime as in another, nothing bent
+    "regime-noise": {"start": "positive", "regime_scale_spread": 2.0},
     # leak 1 makes the activation the identity: nothing but a rotation-invariant Gaussian is left
     "linear-gaussian": {"start": "positive", "change": "dense", "leak": 1.0},
 }

@@ -1,0 +1,134 @@
+"""Evidence in what changes: axes in which few mechanisms differ between regimes.
+
+No form is assumed. In whitened coordinates half the squared difference of two experts is what
+confusing them costs, in nats. If regimes differ in a few mechanisms only, most of these costs
+vanish in the right axes and in no others; if every mechanism differs, turning changes nothing.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+
+from .noise import random_rotations
+from .rows import Rows
+from .turning import Clue, paired, turning_test
+
+CHANGE = "sparse mechanism change"
+
+RESTARTS = 6
+#: Rows on which experts are compared, and pairs of regimes at most.
+COMPARED, PAIRS = 8_000, 100
+GRID = np.linspace(-np.pi / 4, np.pi / 4, 45, endpoint=False)
+#: A mechanism differs if sharing it costs so many nats per step, that many standard errors.
+LEAST_GAIN, LEAST_STATISTIC = 0.01, 4.0
+
+
+def sparse_change(train: Rows, test: Rows) -> Clue:
+    """Axes in which the differences between experts are concentrated."""
+    rotation = concentrated_axes(differences(train))
+    kinds = test.regimes
+    present = changed(test, rotation)
+
+    def gains(rows: Rows, axes: np.ndarray) -> np.ndarray:
+        return np.stack([gain_of_own(rows, axis) for axis in axes], axis=1)
+
+    def score(axes: np.ndarray, pair: tuple[int, int]) -> np.ndarray:
+        """Nats explained by as many regime-specific mechanisms as the straight axes need."""
+        two = axes[list(pair)]
+        count = int(present[:, list(pair)].sum())
+        known = _by_regime(train, gains(train, two))
+        kept = np.zeros(known.size, bool)
+        kept[np.argsort(known, axis=None)[known.size - count :]] = True
+        explained = gains(test, two) * kept.reshape(known.shape)[test.regime]
+        # a change of one regime is a matter of its own steps: count nats per step of a regime
+        return kinds * test.by_unit(explained.sum(axis=1))
+
+    facts = {"changed": float(present.sum()), "mechanisms": float(present.size)}
+    return turning_test(CHANGE, rotation, score, test.regime_of_unit, facts)
+
+
+def gain_of_own(rows: Rows, axis: np.ndarray) -> np.ndarray:
+    """Nats by which each row's own expert beats what the regimes have in common, (N,)."""
+    expected = rows.expected @ axis
+    own = expected[np.arange(len(expected)), rows.regime]
+    value, shared = rows.value @ axis, np.median(expected, axis=1)
+    return 0.5 * ((value - shared) ** 2 - (value - own) ** 2)
+
+
+def changed(rows: Rows, axes: np.ndarray) -> np.ndarray:
+    """Mechanisms (K, d) that a regime has for itself: a shared one would do worse."""
+    regime = rows.regime_of_unit
+    out = np.zeros((rows.regimes, len(axes)), bool)
+    for number, axis in enumerate(axes):
+        gain = rows.by_unit(gain_of_own(rows, axis))
+        for k in range(rows.regimes):
+            mean, statistic = paired(gain[regime == k], regime[regime == k])
+            out[k, number] = mean >= LEAST_GAIN and statistic >= LEAST_STATISTIC
+    return out
+
+
+def differences(rows: Rows) -> np.ndarray:
+    """Second moments (m, d, d) of what two regimes' experts expect differently, pair by pair."""
+    random = np.random.default_rng(0)
+    chosen = random.permutation(len(rows.value))[:COMPARED]
+    pairs = np.array(list(combinations(range(rows.regimes), 2)))
+    if len(pairs) > PAIRS:
+        pairs = pairs[random.permutation(len(pairs))[:PAIRS]]
+    expected = rows.expected[chosen]
+    moments = []
+    for first, second in pairs:
+        apart = expected[:, first] - expected[:, second]
+        moments.append(apart.T @ apart / len(apart))
+    return np.stack(moments)
+
+
+def concentrated_axes(moments: np.ndarray) -> np.ndarray:
+    """Rotation with the least sum over axes and pairs of the root mean square difference."""
+    starts = random_rotations(RESTARTS, moments.shape[-1])
+    found = [_concentrate(moments, start) for start in starts]
+    return min(found, key=lambda pair: pair[1])[0]
+
+
+def _concentrate(
+    moments: np.ndarray, rotation: np.ndarray, sweeps: int = 40
+) -> tuple[np.ndarray, float]:
+    """Turn pair after pair to its best angle, until nothing moves."""
+    # below about a hundredth of a noise scale, differences are errors of the experts
+    smooth = 1e-4
+    moments = rotation @ moments @ rotation.T
+    rotation = rotation.copy()
+
+    def sizes(angle: np.ndarray, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+        cos, sin = np.cos(angle)[:, None], np.sin(angle)[:, None]
+        first = cos**2 * a + sin**2 * b + 2 * cos * sin * c
+        second = np.maximum(a + b - first, 0.0)
+        total = np.sqrt(np.maximum(first, 0.0) + smooth) + np.sqrt(second + smooth)
+        return total.sum(axis=1)
+
+    for _ in range(sweeps):
+        largest = 0.0
+        for i, j in combinations(range(len(rotation)), 2):
+            parts = moments[:, i, i], moments[:, j, j], moments[:, i, j]
+            coarse = GRID[np.argmin(sizes(GRID, *parts))]
+            fine = coarse + (GRID[1] - GRID[0]) * np.linspace(-1, 1, 41)
+            angle = fine[np.argmin(sizes(fine, *parts))]
+            if sizes(np.array([angle, 0.0]), *parts) @ [1, -1] > -1e-9:
+                continue
+            rows = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
+            moments[:, [i, j]] = rows @ moments[:, [i, j]]
+            moments[:, :, [i, j]] = moments[:, :, [i, j]] @ rows.T
+            rotation[[i, j]] = rows @ rotation[[i, j]]
+            largest = max(largest, abs(angle))
+        if largest < 1e-3:
+            break
+    diagonal = np.maximum(np.diagonal(moments, axis1=1, axis2=2), 0.0)
+    return rotation, float(np.sqrt(diagonal + smooth).sum())
+
+
+def _by_regime(rows: Rows, values: np.ndarray) -> np.ndarray:
+    """Means (K, m) of values (N, m) over the rows of each regime."""
+    count = np.bincount(rows.regime, minlength=rows.regimes)
+    total = [np.bincount(rows.regime, column, minlength=rows.regimes) for column in values.T]
+    return np.stack(total, axis=1) / np.maximum(count, 1)[:, None]

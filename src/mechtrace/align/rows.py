@@ -1,0 +1,118 @@
+"""Transitions of pure series as plain arrays: what came, what came before, what was expected."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from .. import latents
+from ..mechanisms import histories_of
+from ..model import SequentialVAE
+from ..series import Panel
+from ..windows import Runs, pieces_of
+
+#: Rows of each regime to learn axes from, and to test them on, by kind of experts: what a
+#: nonparametric expert or a flow expects takes a quadrature for every row.
+ROWS = {"affine": 20_000, "spline": 2_000, "nonparametric": 400, "maf": 400}
+#: Rows that count as one independent observation in tests: neighbours in time are not.
+STRETCH = 64
+#: A latent whose posterior is as wide as its spread carries nothing.
+UNUSED_SHARE = 0.9
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """N transitions. Coordinates are those of the model until `mapped`."""
+
+    value: np.ndarray  # (N, d)
+    history: np.ndarray  # (L, N, d), newest step first
+    expected: np.ndarray  # (N, K, d), by the expert of every regime
+    regime: np.ndarray  # (N,)
+    unit: np.ndarray  # (N,), the stretch that a row belongs to, from 0 on
+
+    @property
+    def size(self) -> int:
+        """Latents."""
+        return self.value.shape[1]
+
+    @property
+    def regimes(self) -> int:
+        """Mechanisms."""
+        return self.expected.shape[1]
+
+    @property
+    def residual(self) -> np.ndarray:
+        """Value minus what the expert of the row's own regime expected, (N, d)."""
+        return self.value - self.expected[np.arange(len(self.value)), self.regime]
+
+    def mapped(self, matrix: np.ndarray) -> Rows:
+        """In other coordinates, of which each is a row of the matrix (m, d)."""
+        return replace(
+            self,
+            value=self.value @ matrix.T,
+            history=self.history @ matrix.T,
+            expected=self.expected @ matrix.T,
+        )
+
+    @property
+    def regime_of_unit(self) -> np.ndarray:
+        """The regime of each stretch, (U,)."""
+        out = np.zeros(self.unit.max() + 1, int)
+        out[self.unit] = self.regime
+        return out
+
+    def by_unit(self, values: np.ndarray) -> np.ndarray:
+        """Means (U, ...) of values (N, ...) over the stretches that they belong to."""
+        count = np.bincount(self.unit)
+        flat = values.reshape(len(values), -1)
+        total = np.stack([np.bincount(self.unit, column) for column in flat.T], axis=-1)
+        return (total / count[:, None]).reshape(len(count), *values.shape[1:])
+
+
+def collect(model: SequentialVAE, panel: Panel, runs: Runs) -> Rows:
+    """Transitions of labelled runs, at most `ROWS` of each regime, spread over its runs."""
+    most = ROWS[model.config.experts] * 5 // max(5, model.regimes)
+    runs = sum(
+        (_some(runs, code, most, model.config.lags) for code in np.unique(runs.regime)),
+        runs.where(np.zeros(0, int)),
+    )
+    pieces = pieces_of(panel, runs)
+    rows, flat = histories_of(model, pieces)
+    run = np.repeat(np.arange(len(runs)), runs.length)[rows]
+    stretch = run * (1 + runs.length.max() // STRETCH) + runs.within()[rows] // STRETCH
+    return Rows(
+        value=latents.encode(model, pieces).mean[rows],
+        history=flat.reshape(len(rows), model.config.lags, -1).swapaxes(0, 1),
+        expected=_expected(model, flat),
+        regime=runs.regime[run],
+        unit=np.unique(stretch, return_inverse=True)[1],
+    )
+
+
+def used_latents(model: SequentialVAE, panel: Panel, runs: Runs) -> np.ndarray:
+    """Numbers of the latents that carry something."""
+    some = runs.where(np.arange(min(len(runs), 200)))
+    found = latents.encode(model, pieces_of(panel, some))
+    width = np.sqrt(np.nanmean(found.scale**2, axis=0))
+    return np.flatnonzero(width < UNUSED_SHARE * np.hypot(width, np.nanstd(found.mean, axis=0)))
+
+
+def _some(runs: Runs, code: int, most: int, lags: int) -> Runs:
+    """Runs of one regime in random order, of so many transitions at most."""
+    mine = runs.where((runs.regime == code) & (runs.length > lags))
+    mine = mine.where(np.random.default_rng(0).permutation(len(mine)))
+    before = np.cumsum(mine.length - lags) - (mine.length - lags)
+    mine = mine.where(before < most)
+    left = most - before[: len(mine)]
+    return replace(mine, length=np.minimum(mine.length, left + lags))
+
+
+@torch.no_grad()
+def _expected(model: SequentialVAE, histories: np.ndarray) -> np.ndarray:
+    parts = [
+        model.experts.conditional_mean(torch.from_numpy(block).to(model.centre)).cpu().double()
+        for block in np.array_split(histories, 1 + len(histories) // latents.PREDICTED_ROWS)
+    ]
+    return np.ascontiguousarray(torch.cat(parts, dim=1).numpy().swapaxes(0, 1))

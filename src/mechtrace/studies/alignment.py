@@ -1,0 +1,167 @@
+"""Are the axes found, and is the verdict on them right? Worlds with known truth."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from .. import worlds
+from ..align import Axes
+from ..align.change import CHANGE
+from ..align.form import FORM
+from ..align.noise import BY_REGIME, SHAPE
+from ..estimator import Trace
+from ..metrics import linear_r2, mean_correlation
+from ..recover.trajectory import Trajectory
+from ..store import versions
+
+
+def alignment_study(
+    *,
+    world: str = "paper",
+    regimes: int = 5,
+    series: int = 2000,
+    seeds: int = 5,
+    say: Callable[[str], None] = print,
+    **settings: Any,
+) -> dict[str, Any]:
+    """Latents, verdicts, matrices and changed edges over fresh worlds."""
+    rows: list[dict[str, Any]] = []
+    for seed in range(seeds):
+        drawn = worlds.make(world, seed=seed, regimes=regimes)
+        panel = drawn.simulate(series).panel
+        began = time.perf_counter()
+        trace = Trace(seed=seed, **settings).fit(panel, progress=False)
+        seconds = time.perf_counter() - began
+        rows.append({"seed": seed, "seconds": seconds} | _judge(trace, drawn))
+        say(_line(world, rows[-1]))
+    return {
+        "world": world,
+        "regimes": regimes,
+        "series_per_regime": series,
+        "rows": rows,
+        "means": {
+            name: float(np.mean([row[name] for row in rows if row[name] is not None] or [np.nan]))
+            for name in rows[0]
+            if not isinstance(rows[0][name], (str, list))
+        },
+        "mcc_min": min(row["mcc"] for row in rows),
+        "settings": Trace(**settings).get_params(),
+        "versions": versions(),
+    }
+
+
+def _line(world: str, row: dict[str, Any]) -> str:
+    right = "right" if row["verdict_right"] else "WRONG"
+    return (
+        f"{world} seed {row['seed']}: MCC {row['mcc']:.3f} (before {row['mcc_before']:.2f}),"
+        f" verdict {right}: {row['verdict']} {row['seconds']:.0f} s"
+    )
+
+
+def _judge(trace: Trace, drawn: worlds.World) -> dict[str, Any]:
+    lags = trace.config().model.lags
+    test = drawn.simulate(100, seed=1)
+    aligned = np.stack(trace.encode(test.panel))
+    before = trace.axes_.native(aligned)
+    truth, learned = test.latents[:, lags:], aligned[:, lags:]
+    partner, slope = _matching(truth, learned)
+    named = {kind for axis in trace.axes_.axes for kind in axis.by}
+    return {
+        "mcc": mean_correlation(truth, learned),
+        "mcc_rank": mean_correlation(truth, learned, rank=True),
+        "mcc_all_steps": mean_correlation(test.latents, aligned),
+        "mcc_before": mean_correlation(truth, before[:, lags:]),
+        "r2": linear_r2(truth, learned),
+        "verdict": trace.axes_.verdict,
+        "verdict_right": verdict_is_right(trace.axes_, drawn, partner),
+        "kinds": sorted(named),
+        "identified": len(trace.axes_.identified),
+        "bending": trace.axes_.bending,
+        "alpha_moved": _alpha_moved(trace, drawn),
+        "weight_correlation": _weights(trace.axes_, drawn, partner, slope),
+        "changed_edges_right": _changed_edges(trace.axes_, drawn, partner),
+    }
+
+
+def _matching(truth: np.ndarray, learned: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The learned axis of each true one, and how it grows with it."""
+    d = truth.shape[-1]
+    y, x = truth.reshape(-1, d).astype(float), learned.reshape(-1, learned.shape[-1])
+    y, x = y - y.mean(axis=0), x - x.mean(axis=0)
+    covariance = y.T @ x / len(y)
+    correlation = covariance / np.outer(y.std(axis=0), x.std(axis=0))
+    partner = linear_sum_assignment(-np.abs(correlation))[1]
+    return partner, covariance[np.arange(d), partner] / y.var(axis=0)
+
+
+def present_evidence(drawn: worlds.World) -> list[str]:
+    """Kinds of evidence that a world offers by construction, the strongest first."""
+    config = drawn.config
+    offers = {
+        SHAPE: config.noise_kind == "laplace",
+        BY_REGIME: config.regime_scale_spread != 1,
+        FORM: config.start == "normal" and config.leak < 1,
+        CHANGE: config.change != "dense",
+    }
+    return [kind for kind, there in offers.items() if there]
+
+
+def verdict_is_right(axes: Axes, drawn: worlds.World, partner: np.ndarray) -> bool:
+    """The strongest evidence is named and none that is not there.
+
+    Where only sparse changes can be seen, just the axes that a change touches may be claimed.
+    """
+    offered = present_evidence(drawn)
+    named = {kind for axis in axes.axes for kind in axis.by}
+    if not offered:
+        return not named
+    if offered == [CHANGE]:
+        change = drawn.mechanisms - np.median(drawn.mechanisms, axis=0)
+        touched = np.abs(change).sum(axis=(0, 1)) > 1e-9
+        claimed = np.array([axes.axes[axis].identified for axis in partner])
+        return named == {CHANGE} and bool((claimed == touched).all())
+    return offered[0] in named and named <= set(offered)
+
+
+def _alpha_moved(trace: Trace, drawn: worlds.World) -> float:
+    """Largest difference of alpha(t) with and without the aligned axes."""
+    panel = drawn.transition("simple", series=3, seed=1).panel
+    with_axes = cast(list[Trajectory], trace.recover(panel))
+    kept, trace.axes_ = trace.axes_, Axes.unaligned(trace.axes_.matrix.shape[0])
+    without = cast(list[Trajectory], trace.recover(panel))
+    trace.axes_ = kept
+    moved = [np.nanmax(np.abs(a.alpha - b.alpha)) for a, b in zip(with_axes, without, strict=True)]
+    return float(max(moved))
+
+
+def _weights(
+    axes: Axes, drawn: worlds.World, partner: np.ndarray, slope: np.ndarray
+) -> float | None:
+    """Correlation of all entries of W^(k) with the truth, after matching and scaling."""
+    if axes.weights is None:
+        return None
+    found = axes.weights.jacobian[:, 0][:, partner][:, :, partner]
+    found = found * slope[:, None] / slope
+    return float(np.corrcoef(found.ravel(), drawn.mechanisms.ravel())[0, 1])
+
+
+def _changed_edges(axes: Axes, drawn: worlds.World, partner: np.ndarray) -> float | None:
+    """Share of the regimes whose largest named change is the edge that was changed."""
+    if drawn.config.change != "edge":
+        return None
+    changes = axes.changes()
+    place = {axes.names[axis]: number for number, axis in enumerate(partner)}
+    right = 0
+    for k, name in enumerate(drawn.regimes):
+        change = np.abs(drawn.mechanisms[k] - np.median(drawn.mechanisms, axis=0))
+        wanted = np.unravel_index(change.argmax(), change.shape)
+        mine = changes[(changes["regime"] == name) & changes["named"]]
+        if len(mine):
+            best = mine.iloc[0]
+            right += (place[best["source"]], place[best["target"]]) == wanted
+    return right / len(drawn.regimes)
