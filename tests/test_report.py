@@ -113,20 +113,18 @@ def test_mechanisms_are_those_of_the_model(written, trained, path, glide):
     about = written(path, panel=glide.panel).content["mechanisms"]
     found = trained.mechanisms(glide.panel).jacobian
     np.testing.assert_allclose(unpack(about["matrices"]).T.reshape(found.shape), found, atol=1e-3)
-    assert "not identified" in about["axes"]
+    assert about["axes"] == trained.axes_.verdict
+    assert about["names"] == list(trained.axes_.names)
+    assert about["changes"] == trained.axes_.sentences()[: contents.MOST_CHANGES]
 
 
-def test_the_axes_speak_for_themselves_once_they_are_aligned(written, trained, path, monkeypatch):
-    class Axes:
-        names = ("pitch", "roll", "yaw", "drift")
-
-        def __str__(self):
-            return "Identified by non-Gaussian noise."
-
-    monkeypatch.setattr(trained, "axes_", Axes(), raising=False)
-    page = written(path)
-    assert page.content["mechanisms"]["axes"] == "Identified by non-Gaussian noise."
-    assert page.content["latents"] == ["pitch", "roll", "yaw", "drift"]
+@pytest.mark.parametrize("given", [True, False])
+def test_latents_are_those_of_encode_with_and_without_the_panel(
+    written, trained, path, glide, given
+):
+    [one] = written(path, panel=glide.panel if given else None).content["series"]
+    latents = trained.encode(glide.panel)[0]
+    np.testing.assert_allclose(unpack(one["signals"]["latents"]), latents, atol=1e-3)
 
 
 def test_it_says_how_to_repeat_it(written, trained, path, glide):

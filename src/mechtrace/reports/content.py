@@ -32,6 +32,8 @@ CURVE_VALUES, SIGNAL_VALUES = 1_100_000, 1_200_000
 LEAST_STEPS, MOST_STEPS = 24, 4000
 #: Recordings, flagged stretches of one kind, events, latents and channels that are shown.
 MOST_SERIES, MOST_STRETCHES, MOST_EVENTS, MOST_LANES = 2000, 200, 200, 32
+#: Named changes of mechanisms that are told.
+MOST_CHANGES = 8
 #: Recordings up to which the curves of single blocks of evidence are shown too.
 FEW = 20
 
@@ -86,7 +88,7 @@ def page_content(
     return {
         "regimes": list(model.regimes_),
         "channels": channels[:MOST_LANES],
-        "latents": words.latent_names(model, latents)[:MOST_LANES],
+        "latents": list(model.axes_.names[:MOST_LANES]),
         "hidden": {"channels": max(0, len(channels) - MOST_LANES),
                    "latents": max(0, latents - MOST_LANES)},
         "flags": [{"name": flag, "words": words.FLAG_WORDS[flag]} for flag in FLAGS],
@@ -204,7 +206,8 @@ class _Signals:
         mine = self._recordings(path)
         if mine is None:
             seen = path.observed
-            return (None if seen is None else _mean(seen.latents)), None
+            # seen by the network, shown as `encode` would
+            return (None if seen is None else self.model.axes_.aligned(_mean(seen.latents))), None
         channels = None if mine.is_image else _mean(np.stack(mine.to_arrays()))
         return _mean(np.stack(self.model.encode(mine))), channels
 
@@ -239,11 +242,12 @@ def _mechanisms(model: Trace, panel: Panel | None) -> dict[str, Any]:
         found = model.mechanisms()
     regimes, lags, latents, _ = found.jacobian.shape
     return {
-        "axes": words.about_axes(model),
+        "axes": model.axes_.verdict,
+        "changes": model.axes_.sentences()[:MOST_CHANGES],
         "states": found.states,
         "lags": lags,
         "latents": latents,
-        "names": words.latent_names(model, latents),
+        "names": list(model.axes_.names),
         "matrices": pack(found.jacobian.reshape(regimes, -1).T),
     }
 

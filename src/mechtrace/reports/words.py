@@ -13,7 +13,6 @@ from .compact import usual_step
 
 if TYPE_CHECKING:
     from ..diagnose import Diagnosis
-    from ..estimator import Trace
     from ..recover.events import Event
     from ..recover.trajectory import Trajectory
 
@@ -147,20 +146,3 @@ def how_recovered(path: Trajectory) -> str:
         f" {100 * path.level:.0f} %; {100 * odd:.1f} % of the steps are explained by none of the"
         " known mechanisms."
     )
-
-
-def about_axes(model: Trace) -> str:
-    """What single latents mean: as far as axis alignment got, if there was one."""
-    axes = getattr(model, "axes_", None)
-    if axes is not None:
-        return str(axes)
-    return (
-        "The axes of the latents are not identified: they are known up to a smooth invertible map,"
-        " often a rotation. The curve is unaffected, but do not interpret single latents or edges."
-    )
-
-
-def latent_names(model: Trace, count: int) -> list[str]:
-    """Names of the latents: those that axis alignment gave, else numbers."""
-    names = getattr(getattr(model, "axes_", None), "names", None)
-    return [str(name) for name in names] if names else [f"z{i}" for i in range(count)]
