@@ -4,7 +4,7 @@ const MOST_NODES = 24;
 
 function drawGraph(names, weightOf, most, largest) {
   const count = names.length;
-  const [size, radius, node] = [320, 122, 15];
+  const [size, radius, node] = [320, 112, 15];
   const place = names.map((_, i) => {
     const angle = (2 * Math.PI * i) / count - Math.PI / 2;
     return [size / 2 + radius * Math.cos(angle), size / 2 + radius * Math.sin(angle)];

@@ -25,7 +25,8 @@ function drawMechanisms() {
       about.lags > 1 ? choice(lags, view.lag, (lag) => { view.lag = lag; again(); }) : []),
     pictures,
     make("h3", {}, "What changes most between regimes"),
-    make("ul", {}, about.changes.map((sentence) => make("li", {}, sentence))), changesTable(),
+    about.changes.length ? make("ul", {}, about.changes.map((sentence) => make("li", {}, sentence))) : null,
+    changesTable(),
     make("h3", {}, "W(t): the mechanism at work at one moment"), momentControls(),
     make("div", { class: "pair" }, make("div", { class: "chart", id: "mixture" }), make("div", { id: "graph" })),
     make("p", { class: "note" }, "The mixture of the regimes' matrices by their shares. Blue, solid: more makes"
