@@ -5,7 +5,10 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint bench docs clean
+.PHONY: help demo test test-slow lint bench docs browser clean
+
+# A Chromium that needs nothing installed; `make test` uses it where it is.
+CHROMIUM := @sparticuz/chromium@147.0.0
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "%-12s%s\n", $$1, $$2}'
@@ -44,6 +47,10 @@ bench: $(READY) ## Measure speed, scale and quality; the results go to results/
 docs: $(READY) ## Generate the tables of the docs from results/
 	$(BIN)/python tools/result_tables.py
 
+browser: ## Fetch a headless Chromium for the tests of the report (needs npm)
+	npm install --prefix .browser --no-save --no-audit --no-fund $(CHROMIUM)
+	node -e 'const fs = require("fs"); fs.writeFileSync(".browser/chromium", require("zlib").brotliDecompressSync(fs.readFileSync(".browser/node_modules/@sparticuz/chromium/bin/chromium.br")), {mode: 0o755})'
+
 clean: ## Remove everything that was made
-	rm -rf $(VENV) demo-out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .browser demo-out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -71,6 +71,7 @@ def test_optional_and_heavy_packages_are_imported_late(path):
         "pandas",
         "zuko",
         "matplotlib",
+        "plotly",
         "pyarrow",
         "rich",
         "sklearn",

@@ -103,7 +103,7 @@ def main() -> None:
         code = _built()(prog_name="mechtrace", standalone_mode=False)
     except MechtraceError as error:
         _refuse(_as_options(error))
-    except typer.TyperException as error:
+    except _usage_errors() as error:
         if error.format_message().startswith("Usage:"):  # a group of commands without one
             typer.echo(error.format_message())
             sys.exit(0)
@@ -112,6 +112,15 @@ def main() -> None:
         where = f"{error.filename}: " if error.filename else ""
         _refuse(f"{where}{error.strerror or error}; check disk space and permissions.")
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _usage_errors() -> Any:
+    """What typer raises for words it does not know; before version 0.29 that was click's own."""
+    if hasattr(typer, "TyperException"):
+        return typer.TyperException
+    import click
+
+    return click.ClickException
 
 
 @cache

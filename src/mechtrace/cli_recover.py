@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -83,6 +85,8 @@ def recover(
     for table in (out, edges):
         if table is not None:
             check_table(table)
+    if report is not None:
+        _check_report_possible()
     say = sayer(quiet)
     trace, panel = _model_and_data(
         model, data, say, missing=missing, gap=gap, time=time, series=series
@@ -104,7 +108,7 @@ def recover(
         say("The reasons for the verdict: mechtrace diagnose, or the report.")
     say(f"{out}: {sum(map(len, paths)):,} rows")
     if report is not None:
-        _write_report(trace, paths, report, say)
+        _write_report(trace, paths, panel, report, say)
     events = {path.name: [asdict(event) for event in path.events(minimum=2)] for path in paths}
     summary = {path.name: str(path) for path in paths}
     write_json(json_file, {"file": str(out), "events": events, "summary": summary})
@@ -188,6 +192,7 @@ def report(
       mechtrace report gait.mechtrace new.csv --out alpha.html
     """
     check_targets([out, json_file], [model, *data])
+    _check_report_possible()
     say = sayer(quiet)
     trace, panel = _model_and_data(
         model, data, say, missing=missing, gap=gap, time=time, series=series
@@ -196,7 +201,7 @@ def report(
         trace, panel, method=method, causal=causal, pool=pool, level=level, active=active,
         blocks=blocks, bias=bias, known=known,
     )  # fmt: skip
-    _write_report(trace, paths, out, say)
+    _write_report(trace, paths, panel, out, say)
     summary = {path.name: str(path) for path in paths}
     write_json(json_file, {"file": str(out), "summary": summary})
 
@@ -267,8 +272,18 @@ def _paths(
     return found if isinstance(found, list) else [found]
 
 
-def _write_report(trace: Trace, paths: list[Trajectory], out: Path, say: Any) -> None:
+def _check_report_possible() -> None:
+    """Refuse before any work is done."""
+    from .reports import check_available
+
+    check_available()
+
+
+def _write_report(
+    trace: Trace, paths: list[Trajectory], panel: Panel, out: Path, say: Any
+) -> None:
     from .reports import report as write_report
 
-    write_report(trace, paths, out)
+    command = shlex.join(["mechtrace", *sys.argv[1:]])
+    write_report(trace, paths, out, panel=panel, command=command)
     say(f"{out}: open it in a browser")

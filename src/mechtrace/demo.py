@@ -16,7 +16,7 @@ from .estimator import Trace
 from .metrics import linear_r2, mean_correlation, weight_correlation
 from .oracle import oracle
 from .recover.trajectory import Trajectory
-from .reports import report
+from .reports import check_available, report
 from .store import versions
 
 SERIES = 400  # per regime: what two cores learn from in about half a minute
@@ -28,6 +28,7 @@ def run_demo(
     say: Callable[[str], None] = print,
 ) -> dict[str, Any]:  # fmt: skip
     """Write a transition with its truth, the recovered curve, a report and a summary."""
+    check_available()
     began = time.perf_counter()
     out.mkdir(parents=True, exist_ok=True)
     world = worlds.make("paper", seed=seed)
@@ -51,7 +52,11 @@ def run_demo(
     singles = cast(list[Trajectory], trace.recover(glide.panel))
     with atomic_path(out / "trajectory.csv") as path:
         pooled.to_frame().to_csv(path, index=False)
-    report(trace, [pooled, *singles[:2]], out / "report.html", truth=truth)
+    report(
+        trace, [pooled, *singles[:2]], out / "report.html", panel=glide.panel, truth=truth,
+        command=f"mechtrace demo --out {out} --seed {seed}"
+        + (f" --steps {steps}" if steps is not None else ""),
+    )  # fmt: skip
     late = slice(trace.config().model.lags, None)
 
     def quality(curve: np.ndarray) -> float:

@@ -53,18 +53,17 @@ def find_events(
     if not known.any():
         return []
     rows = np.flatnonzero(known)
-    stretches = _leads(alpha[rows], margin, minimum)
+    time, alpha = time[rows], alpha[rows]
+    stretches = _leads(alpha, margin, minimum)
     events = []
     for (old, first, last), (new, start, stop) in pairwise(stretches):
-        falling = np.flatnonzero(alpha[rows[first : last + 1], old] >= 1 - edge)
-        rising = np.flatnonzero(alpha[rows[start : stop + 1], new] >= 1 - edge)
-        onset = first + (
-            falling[-1] if len(falling) else int(_peak(alpha[rows], old, first, last))
-        )
-        end = start + (rising[0] if len(rising) else int(_peak(alpha[rows], new, start, stop)))
-        begin, finish = time[rows[onset]], time[rows[end]]
+        falling = np.flatnonzero(alpha[first : last + 1, old] >= 1 - edge)
+        rising = np.flatnonzero(alpha[start : stop + 1, new] >= 1 - edge)
+        onset = first + (falling[-1] if len(falling) else _peak(alpha, old, first, last))
+        end = start + (rising[0] if len(rising) else _peak(alpha, new, start, stop))
+        begin, finish = time[onset], time[end]
         events.append(
-            Event(regimes[old], regimes[new], begin, time[rows[start]], finish, finish - begin)
+            Event(regimes[old], regimes[new], begin, time[start], finish, finish - begin)
         )
     return events
 

@@ -1,33 +1,31 @@
-"""One self-contained HTML file about a recovery: the answer, the picture, the evidence."""
+"""One self-contained HTML file about a recovery: the answer, the pictures, the evidence.
+
+`words` says what a result says, `content` gathers what the page draws, `compact` makes it small,
+`page` puts it into one file. The page draws itself, by the scripts in `assets`.
+"""
 
 from __future__ import annotations
 
-import base64
-import io
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from ..atomic import atomic_path
+from ..errors import DataError
+from . import words
+from .page import html, lead, plotting_library
 
 if TYPE_CHECKING:
-    from ..diagnose import Diagnosis
+    import numpy as np
+
     from ..estimator import Trace
     from ..recover.trajectory import Trajectory
+    from ..series import Panel
 
-#: Series that are drawn one by one; the others are in the table.
-SHOWN = 12
-STYLE = """
-body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;
-color:#1a1a1a;background:#fff}
-h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2rem}img{max-width:100%}
-table{border-collapse:collapse;font-size:.9rem}td,th{padding:.2rem .7rem;text-align:left;
-border-bottom:1px solid #ddd;vertical-align:top}.bad{color:#a1260d}.caution{color:#8a5a00}
-.good{color:#2e6b34}.level{font-weight:600;white-space:nowrap}.lead{font-size:1.15rem}pre{white-space:pre-wrap;font-size:.85rem}
-"""
+__all__ = ["check_available", "report"]
+
+#: Up to so many recordings are each told in a sentence, more are counted.
+TOLD_ONE_BY_ONE = 3
 
 
 def report(
@@ -35,89 +33,73 @@ def report(
     paths: Trajectory | Sequence[Trajectory],
     file: str | Path,
     *,
+    panel: Panel | None = None,
     truth: np.ndarray | None = None,
+    command: str | None = None,
 ) -> None:
-    """Write the report; `truth` (T, K) is drawn dashed where it is known."""
+    """Write what happened in recordings, and whether to believe it, into one HTML file.
+
+    `panel` holds the recordings that the curves come from: with it their channels are drawn too.
+    `truth` (T, K) is drawn dashed where it is known. `command` is how the curves were made.
+    """
+    from .content import page_content
+
+    check_available()
     many = list(paths) if isinstance(paths, Sequence) else [paths]
-    judged = [model.diagnose(path) for path in many[:SHOWN]]
-    body = [_lead(many[0], judged[0])] if many else []
-    for path, diagnosis in zip(many, judged, strict=False):
-        body.append(_section(path, truth) + _findings(diagnosis))
-    if len(many) > SHOWN:
-        body.append(f"<p>{len(many) - SHOWN} more recordings are not drawn.</p>")
-    body.append(f"<h2>The model</h2><pre>{escape(model.card_)}</pre>")
-    html = (
-        "<!doctype html><html lang='en'><meta charset='utf-8'><title>mechtrace report</title>"
-        f"<style>{STYLE}</style><h1>mechtrace report</h1>{''.join(body)}</html>"
+    if not many:
+        raise DataError("there is no curve to report on", fix="recover one first")
+    content = page_content(model, many, panel, truth)
+    source = panel.source if panel is not None else ""
+    text = html(
+        title=f"mechtrace report: {source or many[0].name}",
+        lead=_lead(content),
+        facts=_facts(model, many, panel, command),
+        card=model.card_,
+        content=content,
     )
     with atomic_path(file) as temporary:
-        temporary.write_text(html, encoding="utf-8")
+        temporary.write_text(text, encoding="utf-8")
 
 
-#: What each verdict asks of the reader.
-ADVICE = {
-    "trust": "Nothing speaks against this curve.",
-    "caution": "Read this curve with caution.",
-    "do not trust": "Do not trust this curve.",
-}
+def check_available() -> None:
+    """Raise at once if the plotting library is missing, before hours of work."""
+    plotting_library()
 
 
-def _lead(path: Trajectory, diagnosis: Diagnosis) -> str:
-    """The answer, the verdict and the worst finding, before anything else."""
-    worst = diagnosis.by_weight()[0]
-    why = "" if worst.level == "good" else f" {escape(worst.meaning)}"
-    return (
-        f"<p class='lead'>{escape(str(path))}. <span class='level {worst.level}'>"
-        f"{ADVICE[diagnosis.verdict]}</span>{why}</p>"
-    )
+def _lead(content: dict[str, Any]) -> str:
+    series = content["series"]
+    if len(series) + content["left_out"] > TOLD_ONE_BY_ONE:
+        return lead(words.tally(series, content["left_out"]))
+    parts = []
+    for one in series:
+        verdict = one["verdict"]
+        why = (verdict["reason"], verdict["next"]) if len(series) == 1 else ()
+        sentence = f"{one['name']}: {one['answer']}; trust: {verdict['trust']}"
+        parts.append(lead(sentence, verdict["level"], *why))
+    return "".join(parts)
 
 
-def _findings(diagnosis: Diagnosis) -> str:
-    rows = "".join(
-        f"<tr><td class='level {f.level}'>{f.level}</td><td>{escape(f.code)}</td>"
-        f"<td>{f.value:.3g}</td><td>{f.threshold:.3g}</td><td>{escape(f.meaning)}"
-        + (f" <em>{escape(f.next_step)}</em>" if f.next_step and f.level != "good" else "")
-        + "</td></tr>"
-        for f in diagnosis.by_weight()
-    )
-    head = "".join(f"<th>{h}</th>" for h in ("", "finding", "value", "limit", "what it means"))
-    return (
-        f"<h3>Can it be trusted? <span class='level'>{escape(diagnosis.verdict)}</span></h3>"
-        f"<table><tr>{head}</tr>{rows}</table>"
-    )
+def _facts(
+    model: Trace, paths: Sequence[Trajectory], panel: Panel | None, command: str | None
+) -> dict[str, str]:
+    """All that is needed to get the same answer again."""
+    from ..store import versions
 
+    first, fitted = paths[0], model.facts_
 
-def _section(path: Trajectory, truth: np.ndarray | None) -> str:
-    events = path.events(minimum=2)
-    rows = "".join(
-        "<tr>" + "".join(f"<td>{escape(str(v))}</td>" for v in vars(e).values()) + "</tr>"
-        for e in events
-    )
-    head = "".join(f"<th>{h}</th>" for h in ("from", "to", "onset", "midpoint", "end", "duration"))
-    table = f"<table><tr>{head}</tr>{rows}</table>" if events else "<p>No change.</p>"
-    kind = "causal (uses only the past)" if path.causal else "offline (uses the whole recording)"
-    trials = f", {path.trials} trials pooled" if path.trials > 1 else ""
-    calibrated = f", {path.calibration} calibration" if path.calibration else ""
-    odd = float((path.flag == "unexplained").mean())
-    return (
-        f"<h2>{escape(path.name)}</h2><p>{escape(path.method)}, {kind}{trials}{calibrated};"
-        f" bands hold {100 * path.level:.0f} %; {100 * odd:.1f} % of the steps are explained by"
-        f" none of the known mechanisms.</p>"
-        f"<img alt='alpha over time' src='{_picture(path, truth)}'>{table}"
-    )
+    def listed(found: dict[str, str]) -> str:
+        return ", ".join(f"{name} {version}" for name, version in found.items())
 
-
-def _picture(path: Trajectory, truth: np.ndarray | None) -> str:
-    from matplotlib.figure import Figure
-
-    from .. import plot
-
-    figure = Figure(figsize=(9, 4.2), layout="constrained")
-    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[4, 1])
-    plot.trajectory(path, upper, truth)
-    upper.set_xlabel("")
-    plot.residual(path, lower)
-    lower.set_xlabel("time (shaded: warm-up, missing or unexplained; dashed: truth, if known)")
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=110)
-    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+    facts = {
+        "command": command
+        or f"model.recover(panel, method={first.method!r},"
+        f" causal={first.causal}, pool={first.trials > 1}, level={first.level})",
+        "versions": listed(versions()),
+        "seed": str(fitted["settings"]["seed"]),
+        "training data": f"{fitted['source']}, fingerprint {fitted['fingerprint']}",
+    }
+    if panel is not None:
+        facts["new data"] = f"{panel.source}, fingerprint {panel.fingerprint()}"
+    if fitted["versions"] != versions():
+        facts["versions in training"] = listed(fitted["versions"])
+    return facts
