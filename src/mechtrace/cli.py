@@ -118,7 +118,7 @@ def _usage_errors() -> Any:
     """What typer raises for words it does not know; before version 0.29 that was click's own."""
     if hasattr(typer, "TyperException"):
         return typer.TyperException
-    import click
+    import click  # type: ignore[import-not-found]
 
     return click.ClickException
 
