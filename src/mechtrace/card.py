@@ -44,14 +44,34 @@ def model_card(facts: dict[str, Any]) -> str:
     evidence = facts.get("evidence")
     if evidence:
         lines.append(f"- alpha(t) is recovered from {' + '.join(evidence['blocks'])}")
-    lines += [
-        "",
-        "Axes are not aligned: the latents are known up to a smooth invertible map, often a"
-        " rotation. Do not interpret single axes.",
-        "",
-    ]
+    lines += ["", *_about_axes(facts.get("axes"))]
     return "\n".join(lines)
 
 
 def _shape(shape: list[int]) -> str:
     return f"{shape[0]} channels" if len(shape) == 1 else f"frames of {shape[0]} x {shape[1]}"
+
+
+def _about_axes(axes: dict[str, Any] | None) -> list[str]:
+    """Which latents may be interpreted, and why."""
+    if axes is None:
+        return [
+            "Axes are not aligned: the latents are known up to a smooth invertible map, often a"
+            " rotation. Do not interpret single axes.",
+            "",
+        ]
+    lines = [axes["verdict"], ""]
+    if axes["evidence"]:
+        lines += ["| evidence | axes it identifies alone | cost of a turn (nats/step) | p |"]
+        lines += ["|---|---|---|---|"]
+        lines += [
+            f"| {e['kind']} | {e['identified']} | {e['cost']:.4f} | {e['p_value']:.1g} |"
+            for e in axes["evidence"]
+        ]
+        lines += [
+            "",
+            f"The noise's frame bends by {axes['bending']:.0%} over the states (0 % is flat);"
+            f" W^(k) are {axes['weights_from']}.",
+            "",
+        ]
+    return lines

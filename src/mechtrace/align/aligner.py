@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -29,6 +29,16 @@ LEAST_STRETCHES = 4
 Say = Callable[[str], None]
 
 
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What rows say about their axes."""
+
+    whitening: np.ndarray  # (m, d), to coordinates in which noise is white
+    clues: list[Clue]
+    agreed: Agreed
+    form: Form | None  # in the agreed axes
+
+
 def find_axes(
     model: SequentialVAE,
     panel: Panel,
@@ -40,38 +50,44 @@ def find_axes(
     """Learn axes from one half of the training series, test them on the rest."""
     d = model.config.latents
     used = used_latents(model, panel, train)
-    say("gathering residuals")
     half = np.random.default_rng(0).permutation(len(train)) % 2 == 0
+    if len(used) < 2 or half.all():
+        return Axes.unaligned(d)
     learn = collect(model, panel, train.where(half))
     test = collect(model, panel, train.where(~half) + held)
-    if len(used) < 2 or not (_testable(learn) and _testable(test)):
+    if not (_testable(learn) and _testable(test)):
         return Axes.unaligned(d)
-    # a latent that carries nothing stays what it is
-    keep = np.eye(d)[used]
-    whitening = root(covariances(learn.mapped(keep)).mean(axis=0), -0.5) @ keep
+    keep = np.eye(d)[used]  # a latent that carries nothing stays what it is
+    found = axes_of_rows(learn.mapped(keep), test.mapped(keep), model.centre.device, say)
+    whitening = found.whitening @ keep
     white, new = learn.mapped(whitening), test.mapped(whitening)
-    clues, form = _evidence(white, new, model.centre.device, say)
+    unused = np.setdiff1d(np.arange(d), used)
+    offset = np.zeros(d)
+    if found.form is not None:
+        offset[: len(used)] = found.form.origin
+    axes = Axes(
+        np.concatenate([found.agreed.rotation @ whitening, np.eye(d)[unused]]),
+        offset,
+        _verdicts(found.agreed, d),
+        tuple(_summary(clue) for clue in found.clues),
+        bending(white, new),
+        weights_from="average effects" if found.form is None else FORM,
+    )
+    say("estimating the mechanisms")
+    weights, error = _weights(model, axes, learn, white, found.form)
+    mechanisms = Mechanisms(regimes, weights, len(white.value), error, axes.names)
+    return replace(axes, weights=mechanisms)
+
+
+def axes_of_rows(learn: Rows, test: Rows, device: torch.device, say: Say) -> Found:
+    """Whiten the noise, gather the evidence for a rotation, and weigh it."""
+    whitening = root(covariances(learn).mean(axis=0), -0.5)
+    white, new = learn.mapped(whitening), test.mapped(whitening)
+    clues, form = _evidence(white, new, device, say)
     agreed = combine(clues, white, new)
     # without axes of their own there is no W to speak of
     form = in_axes_of(agreed, form) if form is not None and all(agreed.by) else None
-    agreed, form = ordered(agreed, form, white)
-    unused = np.setdiff1d(np.arange(d), used)
-    matrix = np.concatenate([agreed.rotation @ whitening, np.eye(d)[unused]])
-    offset = np.zeros(d)
-    if form is not None:
-        offset[: len(used)] = form.origin
-    axes = Axes(
-        matrix,
-        offset,
-        _verdicts(agreed, d),
-        tuple(_summary(clue) for clue in clues),
-        bending(white, new),
-        weights_from="average effects" if form is None else FORM,
-    )
-    say("estimating the mechanisms")
-    weights, error = _weights(model, axes, learn, white, form)
-    mechanisms = Mechanisms(regimes, weights, len(white.value), error, axes.names)
-    return replace(axes, weights=mechanisms)
+    return Found(whitening, clues, *ordered(agreed, form, white))
 
 
 def _testable(rows: Rows) -> bool:

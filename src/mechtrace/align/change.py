@@ -13,13 +13,14 @@ import numpy as np
 
 from .noise import random_rotations
 from .rows import Rows
-from .turning import Clue, paired, turning_test
+from .turning import Clue, Score, paired, turning_test
 
 CHANGE = "sparse mechanism change"
 
 RESTARTS = 6
 #: Rows on which experts are compared, and pairs of regimes at most.
 COMPARED, PAIRS = 8_000, 100
+TYPICAL_ROWS = 2_000
 GRID = np.linspace(-np.pi / 4, np.pi / 4, 45, endpoint=False)
 #: A mechanism differs if sharing it costs so many nats per step, that many standard errors.
 LEAST_GAIN, LEAST_STATISTIC = 0.01, 4.0
@@ -32,39 +33,56 @@ LEAKAGE = 0.03
 def sparse_change(train: Rows, test: Rows) -> Clue:
     """Axes in which the differences between experts are concentrated."""
     rotation = concentrated_axes(differences(train))
-    kinds = test.regimes
     gain, differs = gains_of_own(test, rotation)
     share = float(differs.mean())
-    sparse = share <= MOST_CHANGED
-    largest = gain.max(axis=1, keepdims=True)
-    present = differs & (gain >= LEAKAGE * largest)
+    present = differs & (gain >= LEAKAGE * gain.max(axis=1, keepdims=True))
+    if share > MOST_CHANGED:
+        present[:] = False
+    facts = {"changed": float(present.sum()), "share_changed": share}
+    score = score_of_change(train, test, present)
+    return turning_test(CHANGE, rotation, score, test.regime_of_unit, facts)
+
+
+def score_of_change(train: Rows, test: Rows, present: np.ndarray) -> Score:
+    """What regimes gain by as many mechanisms of their own as the straight axes need (K, d)."""
+    regime = test.regime_of_unit
 
     def by_axis(rows: Rows, axes: np.ndarray) -> np.ndarray:
         return np.stack([gain_of_own(rows, axis) for axis in axes], axis=1)
 
     def score(axes: np.ndarray, pair: tuple[int, int]) -> np.ndarray:
-        """Nats explained by as many regime-specific mechanisms as the straight axes need."""
         count = int(present[:, list(pair)].sum())
-        if not sparse or count == 0:
-            return np.zeros(len(test.regime_of_unit))
+        if count == 0:
+            return np.zeros(len(regime))
         two = axes[list(pair)]
         known = _by_regime(train, by_axis(train, two))
         kept = np.zeros(known.size, bool)
         kept[np.argsort(known, axis=None)[known.size - count :]] = True
         explained = by_axis(test, two) * kept.reshape(known.shape)[test.regime]
         # a change of one regime is a matter of its own steps: count nats per step of a regime
-        return kinds * test.by_unit(explained.sum(axis=1))
+        return test.regimes * test.by_unit(explained.sum(axis=1))
 
-    facts = {"changed": float(present.sum()), "share_changed": share}
-    return turning_test(CHANGE, rotation, score, test.regime_of_unit, facts)
+    return score
 
 
 def gain_of_own(rows: Rows, axis: np.ndarray) -> np.ndarray:
     """Nats by which each row's own expert beats what the regimes have in common, (N,)."""
     expected = rows.expected @ axis
     own = expected[np.arange(len(expected)), rows.regime]
-    value, shared = rows.value @ axis, np.median(expected, axis=1)
+    value, shared = rows.value @ axis, expected[:, _most_typical(expected)]
     return 0.5 * ((value - shared) ** 2 - (value - own) ** 2)
+
+
+def _most_typical(expected: np.ndarray) -> int:
+    """The regime whose expert (N, K) is nearest to the others: most agree with it, if any do.
+
+    A median over regimes would belong to none of them where half have changed.
+    """
+    some = expected[:: 1 + len(expected) // TYPICAL_ROWS]
+    moment = some.T @ some / len(some)
+    power = np.diag(moment)
+    apart = np.sqrt(np.maximum(power[:, None] + power - 2 * moment, 0.0))
+    return int(apart.sum(axis=1).argmin())
 
 
 def gains_of_own(rows: Rows, axes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -94,7 +94,7 @@ def mechanism_form(
     if share < LEAST_SHARE:
         return None
     facts = {"bend": bend, "share_of_bend": share}
-    losses = _losses_by_turning(form, train, test, device)
+    losses = losses_by_turning(form, train, test, device)
     return judged(FORM, form.rotation, losses, test.regime_of_unit, facts), form
 
 
@@ -224,8 +224,8 @@ def _linear_loss(train: Rows, test: Rows) -> np.ndarray:
     return test.by_unit(0.5 * (error**2).sum(axis=1))
 
 
-def _losses_by_turning(
-    form: Form, train: Rows, test: Rows, device: torch.device
+def losses_by_turning(
+    form: Form, train: Rows, test: Rows, device: torch.device, angles: np.ndarray = ANGLES
 ) -> dict[tuple[int, int], list[np.ndarray]]:
     """Turn pairs of axes; what drives the two turned ones is fitted anew, the rest is the same.
 
@@ -233,7 +233,7 @@ def _losses_by_turning(
     column, and all columns of all pairs and angles are fitted side by side.
     """
     d = train.size
-    turns = [(i, j, angle) for i, j in combinations(range(d), 2) for angle in ANGLES]
+    turns = [(i, j, angle) for i, j in combinations(range(d), 2) for angle in angles]
     # the straight axes come first and are fitted in the same way
     turned = [turn(d, i, j, angle)[[i, j]] for i, j, angle in turns]
     mixture = np.concatenate([np.eye(d), *turned])

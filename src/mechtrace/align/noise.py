@@ -13,7 +13,7 @@ import numpy as np
 from scipy.linalg import svd
 
 from .rows import Rows
-from .turning import Clue, turning_test
+from .turning import Clue, Score, turning_test
 
 SHAPE, BY_REGIME = "non-Gaussian noise", "regime-dependent noise"
 
@@ -48,7 +48,15 @@ def noise_by_regime(train: Rows, test: Rows) -> Clue:
     """Axes in which the covariances of all regimes are diagonal at once."""
     by_regime = covariances(train)
     rotation = joint_diagonaliser(by_regime)
-    residual = test.residual
+    variance = np.einsum("ai,kij,aj->ka", rotation, by_regime, rotation)
+    facts = {"largest_variance_ratio": float((variance.max(0) / variance.min(0)).max())}
+    score = score_by_regime(train, test)
+    return turning_test(BY_REGIME, rotation, score, test.regime_of_unit, facts)
+
+
+def score_by_regime(train: Rows, test: Rows) -> Score:
+    """Gaussian noise, independent in the axes, with a variance for each axis and regime."""
+    by_regime, residual = covariances(train), test.residual
 
     def score(axes: np.ndarray, pair: tuple[int, int]) -> np.ndarray:
         two = axes[list(pair)]
@@ -56,39 +64,48 @@ def noise_by_regime(train: Rows, test: Rows) -> Clue:
         loss = (residual @ two.T) ** 2 / variance + np.log(variance)
         return test.by_unit(-0.5 * loss.sum(axis=1))
 
-    variance = np.einsum("ai,kij,aj->ka", rotation, by_regime, rotation)
-    ratio = float((variance.max(axis=0) / variance.min(axis=0)).max())
-    return turning_test(
-        BY_REGIME, rotation, score, test.regime_of_unit, {"largest_variance_ratio": ratio}
-    )
+    return score
 
 
 def noise_shape(train: Rows, test: Rows) -> Clue:
-    """Axes in which the noise is independent: a symmetric fixed point, several starts.
+    """Axes in which the noise is independent: a symmetric fixed point, several starts."""
+    known, new = _white(train, test)
+    rotation = _independent_axes(known)
+    gain = [
+        (_log_density_of(axis, known, new) + 0.5 * (new @ axis) ** 2).mean() for axis in rotation
+    ]
+    facts = {"nats_over_gaussian": float(np.mean(gain) + 0.5 * np.log(2 * np.pi))}
+    score = score_of_shape(train, test)
+    return turning_test(SHAPE, rotation, score, test.regime_of_unit, facts, LEAST_SHAPE_COST)
 
-    Each regime is whitened by the symmetric root of its own covariance, which keeps the axes:
-    otherwise Gaussian noise that changes its size would look non-Gaussian.
+
+def score_of_shape(train: Rows, test: Rows) -> Score:
+    """Noise that is independent in the axes, of any density."""
+    known, new = _white(train, test)
+
+    def score(axes: np.ndarray, pair: tuple[int, int]) -> np.ndarray:
+        first, second = (_log_density_of(axes[axis], known, new) for axis in pair)
+        return test.by_unit(first + second)
+
+    return score
+
+
+def _white(train: Rows, test: Rows) -> tuple[np.ndarray, np.ndarray]:
+    """Residuals, each regime whitened by the symmetric root of its own covariance.
+
+    That keeps the axes; otherwise Gaussian noise that changes its size with the regime would
+    look non-Gaussian.
     """
     whitening = root(covariances(train), -0.5)
     known, new = (
         np.einsum("nij,nj->ni", whitening[rows.regime], rows.residual) for rows in (train, test)
     )
-    rotation = _independent_axes(known)
+    return known, new
 
-    def of_axis(axis: np.ndarray) -> np.ndarray:
-        log_density = _log_density(known @ axis)
-        return np.interp(new @ axis, CENTRES, log_density)
 
-    def score(axes: np.ndarray, pair: tuple[int, int]) -> np.ndarray:
-        return test.by_unit(of_axis(axes[pair[0]]) + of_axis(axes[pair[1]]))
-
-    gain = [
-        (of_axis(axis) + 0.5 * (new @ axis) ** 2).mean() + 0.5 * np.log(2 * np.pi)
-        for axis in rotation
-    ]
-    return turning_test(
-        SHAPE, rotation, score, test.regime_of_unit, {"nats_over_gaussian": float(np.mean(gain))}
-    )
+def _log_density_of(axis: np.ndarray, known: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """Log density (N,) of new rows along an axis, learned from known ones."""
+    return np.interp(new @ axis, CENTRES, _log_density(known @ axis))
 
 
 def _independent_axes(x: np.ndarray) -> np.ndarray:

@@ -14,6 +14,8 @@ from ..align import Axes
 from ..align.change import CHANGE
 from ..align.form import FORM
 from ..align.noise import BY_REGIME, SHAPE
+from ..align.rows import Rows
+from ..errors import ConfigError
 from ..estimator import Trace
 from ..metrics import linear_r2, mean_correlation
 from ..recover.trajectory import Trajectory
@@ -86,6 +88,23 @@ def _judge(trace: Trace, drawn: worlds.World) -> dict[str, Any]:
         "weight_correlation": _weights(trace.axes_, drawn, partner, slope),
         "changed_edges_right": _changed_edges(trace.axes_, drawn, partner),
     }
+
+
+def true_rows(simulation: worlds.Simulation) -> Rows:
+    """Transitions of pure runs with true latents and mechanisms: what perfect learning gives."""
+    if simulation.label is None:
+        raise ConfigError("a transition has no regimes to compare", fix="simulate pure runs")
+    lags, z = simulation.world.config.lags, simulation.latents.astype(float)
+    series, steps, d = z.shape
+    past = [z[:, lags - lag : steps - lag].reshape(-1, d) for lag in range(1, lags + 1)]
+    kinds = len(simulation.world.mechanisms)
+    return Rows(
+        value=z[:, lags:].reshape(-1, d),
+        history=np.stack(past),
+        expected=simulation.conditional_means()[:, lags:].reshape(-1, kinds, d),
+        regime=np.repeat(simulation.label, steps - lags),
+        unit=np.repeat(np.arange(series), steps - lags),
+    )
 
 
 def _matching(truth: np.ndarray, learned: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
