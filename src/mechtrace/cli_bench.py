@@ -172,11 +172,10 @@ def bench_align(
     """
     from .studies.alignment import alignment_study
 
-    result = alignment_study(
+    alignment_study(
         world=world, regimes=regimes, series=series, seeds=seeds, say=sayer(quiet),
-        **trained_with(device, steps),
+        keep=lambda result: write_json(json_file, result), **trained_with(device, steps),
     )  # fmt: skip
-    write_json(json_file, result)
 
 
 @bench_app.command("convexity")

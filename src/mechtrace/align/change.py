@@ -26,8 +26,9 @@ GRID = np.linspace(-np.pi / 4, np.pi / 4, 45, endpoint=False)
 LEAST_GAIN, LEAST_STATISTIC = 0.01, 4.0
 #: If more mechanisms differ than this share of all, changes are not sparse, and claim nothing.
 MOST_CHANGED = 0.5
-#: What an axis that is off by a few degrees sees of its neighbour's change, as a share of it.
-LEAKAGE = 0.03
+#: What an axis that is off by 14 degrees sees of its neighbour's change, as a share of it: less
+#: than that is no change of its own.
+LEAKAGE = 0.06
 
 
 def sparse_change(train: Rows, test: Rows) -> Clue:

@@ -15,6 +15,7 @@ from ..align.change import CHANGE
 from ..align.form import FORM
 from ..align.noise import BY_REGIME, SHAPE
 from ..align.rows import Rows
+from ..bench import machine
 from ..errors import ConfigError
 from ..estimator import Trace
 from ..metrics import linear_r2, mean_correlation
@@ -29,9 +30,13 @@ def alignment_study(
     series: int = 2000,
     seeds: int = 5,
     say: Callable[[str], None] = print,
+    keep: Callable[[dict[str, Any]], None] = lambda result: None,
     **settings: Any,
 ) -> dict[str, Any]:
-    """Latents, verdicts, matrices and changed edges over fresh worlds."""
+    """Latents, verdicts, matrices and changed edges over fresh worlds.
+
+    `keep` is given the result so far after every world: a stopped study loses nothing.
+    """
     rows: list[dict[str, Any]] = []
     for seed in range(seeds):
         drawn = worlds.make(world, seed=seed, regimes=regimes)
@@ -41,20 +46,26 @@ def alignment_study(
         seconds = time.perf_counter() - began
         rows.append({"seed": seed, "seconds": seconds} | _judge(trace, drawn))
         say(_line(world, rows[-1]))
-    return {
-        "world": world,
-        "regimes": regimes,
-        "series_per_regime": series,
-        "rows": rows,
-        "means": {
-            name: float(np.mean([row[name] for row in rows if row[name] is not None] or [np.nan]))
-            for name in rows[0]
-            if not isinstance(rows[0][name], (str, list))
-        },
-        "mcc_min": min(row["mcc"] for row in rows),
-        "settings": Trace(**settings).get_params(),
-        "versions": versions(),
-    }
+        result = {
+            "world": world,
+            "regimes": regimes,
+            "series_per_regime": series,
+            "rows": rows,
+            "means": _means(rows),
+            "mcc_min": min(row["mcc"] for row in rows),
+            "settings": trace.get_params() | {"seed": None},
+            "machine": machine(trace.model_.centre.device),
+            "versions": versions(),
+        }
+        keep(result)
+    return result
+
+
+def _means(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Over worlds, of every figure."""
+    figures = [name for name, value in rows[0].items() if not isinstance(value, (str, list))]
+    known = {name: [row[name] for row in rows if row[name] is not None] for name in figures}
+    return {name: float(np.mean(values)) for name, values in known.items() if values}
 
 
 def _line(world: str, row: dict[str, Any]) -> str:
