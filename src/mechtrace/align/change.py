@@ -45,7 +45,10 @@ def sparse_change(train: Rows, test: Rows) -> Clue:
 
 
 def score_of_change(train: Rows, test: Rows, present: np.ndarray) -> Score:
-    """What regimes gain by as many mechanisms of their own as the straight axes need (K, d)."""
+    """What is lost if regimes may have only as many own mechanisms as the straight axes need.
+
+    `present` (K, d) marks these. All others have to be shared, at the cost of their gain.
+    """
     regime = test.regime_of_unit
 
     def by_axis(rows: Rows, axes: np.ndarray) -> np.ndarray:
@@ -57,11 +60,11 @@ def score_of_change(train: Rows, test: Rows, present: np.ndarray) -> Score:
             return np.zeros(len(regime))
         two = axes[list(pair)]
         known = _by_regime(train, by_axis(train, two))
-        kept = np.zeros(known.size, bool)
-        kept[np.argsort(known, axis=None)[known.size - count :]] = True
-        explained = by_axis(test, two) * kept.reshape(known.shape)[test.regime]
+        shared = np.ones(known.size, bool)
+        shared[np.argsort(known, axis=None)[known.size - count :]] = False
+        lost = by_axis(test, two) * shared.reshape(known.shape)[test.regime]
         # a change of one regime is a matter of its own steps: count nats per step of a regime
-        return test.regimes * test.by_unit(explained.sum(axis=1))
+        return -test.regimes * test.by_unit(lost.sum(axis=1))
 
     return score
 

@@ -250,17 +250,22 @@ def losses_by_turning(
 def _fit_columns(
     form: Form, rows: _Balanced, mixture: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Origin (C,), W (C, K, d) and V (C, L - 1, d) of turned axes, each a mixture (C, d)."""
+    """Origin (C,), W (C, K, d + 1) and V (C, L - 1, d + 1) of turned axes, mixtures (C, d).
+
+    The last entries of W and V are constants: the turned axes may have another origin.
+    """
 
     def tensor(values: np.ndarray) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(values)).to(rows.value)
 
     rotation, origin = tensor(form.rotation), tensor(form.origin)
     value = (rows.value @ rotation.T) @ tensor(mixture).T  # (K, n, C)
-    past = rows.history @ rotation.T + origin  # (K, L, n, d)
+    past = F.pad(rows.history @ rotation.T + origin, (0, 1), value=1.0)  # (K, L, n, d + 1)
     shift = tensor(mixture @ form.origin).requires_grad_()
-    first = tensor(np.einsum("ca,ksa->kcs", mixture, form.first)).requires_grad_()
-    later = tensor(np.einsum("ca,lsa->lcs", mixture, form.later)).requires_grad_()
+    first, later = (
+        F.pad(tensor(np.einsum("ca,ksa->kcs", mixture, part)), (0, 1)).requires_grad_()
+        for part in (form.first, form.later)
+    )
     optimiser = torch.optim.Adam([shift, first, later], lr=LEARNING_RATE)
     for step in range(TURNED_STEPS):
         optimiser.param_groups[0]["lr"] = LEARNING_RATE * (1 - step / TURNED_STEPS)
@@ -285,7 +290,9 @@ def _column_losses(
     later: np.ndarray,
 ) -> np.ndarray:
     """Half squared error of each turned axis, stretch by stretch, (U, C)."""
-    past = rows.history @ form.rotation.T + form.origin
+    past = np.pad(
+        rows.history @ form.rotation.T + form.origin, ((0, 0), (0, 0), (0, 1)), constant_values=1.0
+    )
     value = rows.value @ form.rotation.T @ mixture.T + shift
     total = np.empty_like(value)
     for k in range(rows.regimes):
