@@ -433,3 +433,51 @@ def test_the_study_runs(short_search):
     )
     assert {"mcc", "mcc_before", "verdict_right", "alpha_moved"} <= set(result["rows"][0])
     assert result["means"]["alpha_moved"] < 1e-6
+
+
+# -- experts in aligned coordinates -------------------------------------------------------------
+
+
+def test_experts_taken_over_into_other_coordinates_expect_the_same(trained, aligned, panel):
+    from mechtrace.align.refit import _take_over, empty_aligned_experts
+
+    model = trained._in_float64()
+    new = empty_aligned_experts(model).double()
+    new.matrix.copy_(torch.from_numpy(aligned.matrix))
+    new.offset.copy_(torch.from_numpy(aligned.offset))
+    _take_over(new.inner, model.experts, aligned)
+    history = torch.randn(
+        3, 20, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
+    )
+    torch.testing.assert_close(
+        new.conditional_mean(history), model.experts.conditional_mean(history)
+    )
+    torch.testing.assert_close(
+        new.conditional_mean(history[0]), model.experts.conditional_mean(history[0])
+    )
+    assert (new.noise_scale(history) > 0).all()
+    # a proper density of z: it integrates to what the density of u integrates to
+    z = torch.zeros(3, 20, 4, dtype=torch.float64)
+    inside = new.inner.log_prob(new._aligned(z), new._past(history))
+    log_det = torch.full_like(inside, np.linalg.slogdet(aligned.matrix)[1])
+    torch.testing.assert_close(new.log_prob(z, history) - inside, log_det)
+
+
+def test_a_refit_helps_on_held_out_series_or_changes_nothing(panel, small, tmp_path):
+    trace = mt.Trace(**small).fit(panel, progress=False)
+    before = trace.recover(panel[:1]).alpha
+    trace.refit_experts(panel, steps=0, progress=False)
+    assert trace.facts_["refit"] == {"steps": 0, "gain": 0.0}
+    np.testing.assert_array_equal(trace.recover(panel[:1]).alpha, before)
+    trace.refit_experts(panel, steps=60, progress=False)
+    assert trace.facts_["refit"]["gain"] > 0  # 240 steps were far from enough
+    trace.save(tmp_path / "m.mechtrace")
+    again = mt.load(tmp_path / "m.mechtrace")
+    np.testing.assert_array_equal(again.recover(panel[:1]).alpha, trace.recover(panel[:1]).alpha)
+    assert np.isfinite(trace.mechanisms().jacobian).all()
+
+
+def test_a_refit_needs_the_regimes_of_the_fit(trained, world):
+    other = world.simulate(6).panel.select(["R0", "R1"])
+    with pytest.raises(DataError, match="trained on R0, R1, R2"):
+        trained.refit_experts(other)

@@ -1,6 +1,6 @@
 """Draw docs/images/identifiability.png: what turning two axes costs, by kind of evidence.
 
-True latents and mechanisms are used, so the curves show what there is to know, not what was learned.
+True latents and mechanisms are used: the curves show what there is to know, not what was learned.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from mechtrace.studies.alignment import true_rows
 OUT = Path(__file__).parent.parent / "docs" / "images" / "identifiability.png"
 ANGLES = np.deg2rad(np.linspace(-45, 45, 31))
 LATENTS, REGIMES = 5, 5
-COLOURS = {"Gaussian": "#0072B2", "other": "#D55E00"}
 
 
 def rows_of(name: str, **options: object) -> tuple[worlds.World, Rows, Rows]:
@@ -80,10 +79,9 @@ def main() -> None:
     figure, axes = plt.subplots(1, 4, figsize=(12, 3), layout="constrained")
     for axis, (title, present, absent, curves) in zip(axes, panels, strict=True):
         axis.axhline(0, color="0.8", lw=1)
-        axis.plot(np.rad2deg(ANGLES), curves[0], color=COLOURS["other"], lw=2, label=present)
-        axis.plot(
-            np.rad2deg(ANGLES), curves[1], "--", color=COLOURS["Gaussian"], lw=2, label=absent
-        )
+        degrees = np.rad2deg(ANGLES)
+        axis.plot(degrees, curves[0], color="#D55E00", lw=2, label=present)
+        axis.plot(degrees, curves[1], "--", color="#0072B2", lw=2, label=absent)
         axis.set_ylim(top=1.35 * np.nanmax(curves))
         axis.set(title=title, xlabel="two axes turned by (degrees)", xticks=[-45, -20, 0, 20, 45])
         axis.legend(frameon=False, fontsize=8, loc="upper center")

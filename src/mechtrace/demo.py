@@ -72,6 +72,11 @@ def run_demo(
         "oracle_weight_corr_single": float(np.mean([quality(alpha) for alpha in ideal.alpha])),
         "r2": linear_r2(test.latents[:, late], learned[:, late]),
         "mcc": mean_correlation(test.latents[:, late], learned[:, late]),
+        "mcc_before": mean_correlation(
+            test.latents[:, late], trace.axes_.native(learned)[:, late]
+        ),
+        "axes": trace.axes_.verdict,
+        "changes": trace.axes_.sentences(),
         "held_out_elbo": trace.elbo_,
         "fit_seconds": fit_seconds,
         "seconds": time.perf_counter() - began,
@@ -87,7 +92,12 @@ def run_demo(
         f" mechanisms: {summary['oracle_weight_corr']:.3f}), {summary['weight_corr_single']:.2f}"
         f" from one recording alone ({summary['oracle_weight_corr_single']:.2f})."
     )
-    say(f"Axes are not aligned yet: MCC {summary['mcc']:.2f}, a rotation is free.")
+    say(
+        f"{trace.axes_.verdict} Correlation with the true latents (MCC): {summary['mcc']:.3f},"
+        f" {summary['mcc_before']:.2f} before alignment."
+    )
+    for sentence in trace.axes_.sentences():
+        say(f"  {sentence}")
     for name in ("report.html", "trajectory.csv", "truth.csv", "summary.json", "model.mechtrace"):
         say(f"  {out / name}")
     return summary

@@ -163,6 +163,38 @@ class Trace:
         self._adopt(run.model, facts, reference, axes)
         return self
 
+    def refit_experts(self, panel: Panel, *, steps: int = 500, progress: bool = True) -> Trace:
+        """Train the experts a little longer in aligned coordinates; the encoder stays.
+
+        Give the panel of `fit`. If held-out series do not gain, nothing changes;
+        `facts_["refit"]` says how many nats per step they did.
+        """
+        from . import progress as listening
+        from .align.refit import refit_experts
+        from .training import Run
+
+        self._check_fitted("refit")
+        self._check_channels(panel)
+        run = Run.prepare(panel, self.config())
+        if run.facts_of_data["regimes"] != list(self.regimes_):
+            raise DataError(
+                f"the panel has the regimes {', '.join(panel.regimes)}, the model was trained on"
+                f" {', '.join(self.regimes_)}",
+                where=panel.source,
+                fix="give the panel that the model was fitted to",
+            )
+        run.model = copy.deepcopy(self.model_)
+        say = (lambda text: listening.remark(f"  {text}")) if progress else lambda text: None
+        gain = refit_experts(run, self.axes_, steps, say)
+        facts: dict[str, Any] = self.facts_ | {"refit": {"steps": steps, "gain": gain}}
+        if gain <= 0:
+            self.facts_ = facts
+            return self
+        reference = run.measure_reference()
+        facts |= {"evidence": asdict(reference.choice)}
+        self._adopt(run.model, facts, reference, self.axes_)
+        return self
+
     def _adopt(
         self,
         model: SequentialVAE,
@@ -177,7 +209,7 @@ class Trace:
         self.axes_ = Axes.unaligned(model.config.latents) if axes is None else axes
         self.__dict__.pop("_double", None)
         self.reference_ = reference
-        self.facts_ = facts
+        self.facts_: dict[str, Any] = facts
         self.regimes_: tuple[str, ...] = tuple(facts["regimes"])
         self.channels_: tuple[str, ...] = tuple(facts["channels"])
         self.history_: list[dict[str, float]] = facts["training"]["history"]
@@ -380,6 +412,10 @@ def load(path: str | Path) -> Trace:
     try:
         config = RunConfig.from_options(**facts["settings"])
         model = SequentialVAE(config.model, len(facts["regimes"]), tuple(facts["shape"]))
+        if facts.get("refit", {}).get("gain", 0) > 0:
+            from .align.refit import empty_aligned_experts
+
+            model.experts = empty_aligned_experts(model)
         model.load_state_dict(archive.tensors["weights"])
     except (KeyError, RuntimeError, TypeError, ValueError) as error:
         raise StoreError(

@@ -115,7 +115,9 @@ def convexity_study(
     rows: list[dict[str, Any]] = []
     for seed in range(first, first + seeds):
         drawn = worlds.make(world, seed=seed, regimes=regimes)
-        trace = Trace(seed=seed, **settings).fit(drawn.simulate(series).panel, progress=False)
+        trace = Trace(seed=seed, align=False, **settings).fit(
+            drawn.simulate(series).panel, progress=False
+        )
         pure = drawn.simulate(100, seed=3)
         judges = {"learned": Judge(drawn, trace, pure), "oracle": Judge(drawn, None, pure)}
         cases = _cases(trials, strengths, lengths)
