@@ -186,13 +186,11 @@ class Trace:
         run.model = copy.deepcopy(self.model_)
         say = (lambda text: listening.remark(f"  {text}")) if progress else lambda text: None
         gain = refit_experts(run, self.axes_, steps, say)
-        facts: dict[str, Any] = self.facts_ | {"refit": {"steps": steps, "gain": gain}}
-        if gain <= 0:
-            self.facts_ = facts
-            return self
-        reference = run.measure_reference()
-        facts |= {"evidence": asdict(reference.choice)}
-        self._adopt(run.model, facts, reference, self.axes_)
+        self.facts_["refit"] = {"steps": steps, "gain": gain}
+        if gain > 0:
+            reference = run.measure_reference()
+            facts = self.facts_ | {"evidence": asdict(reference.choice)}
+            self._adopt(run.model, facts, reference, self.axes_)
         return self
 
     def _adopt(
@@ -209,7 +207,7 @@ class Trace:
         self.axes_ = Axes.unaligned(model.config.latents) if axes is None else axes
         self.__dict__.pop("_double", None)
         self.reference_ = reference
-        self.facts_: dict[str, Any] = facts
+        self.facts_ = facts
         self.regimes_: tuple[str, ...] = tuple(facts["regimes"])
         self.channels_: tuple[str, ...] = tuple(facts["channels"])
         self.history_: list[dict[str, float]] = facts["training"]["history"]
