@@ -44,13 +44,14 @@ bench: $(READY) ## Measure speed, scale and quality; the results go to results/
 	$(BIN)/mechtrace bench theory --json results/theory-positive.json
 	$(BIN)/mechtrace bench convexity --broken 100 --json results/convexity-paper.json
 
-docs: $(READY) ## Generate the tables of the docs from results/
+docs: $(READY) ## Generate tables from results/ and build the documentation in site/
 	$(BIN)/python tools/result_tables.py
+	$(BIN)/python -m sphinx --builder html --fail-on-warning --keep-going --quiet docs site
 
 browser: ## Fetch a headless Chromium for the tests of the report (needs npm)
 	npm install --prefix .browser --no-save --no-audit --no-fund $(CHROMIUM)
 	node -e 'const fs = require("fs"); fs.writeFileSync(".browser/chromium", require("zlib").brotliDecompressSync(fs.readFileSync(".browser/node_modules/@sparticuz/chromium/bin/chromium.br")), {mode: 0o755})'
 
 clean: ## Remove everything that was made
-	rm -rf $(VENV) .browser demo-out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .browser demo-out site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

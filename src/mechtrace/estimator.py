@@ -233,7 +233,7 @@ class Trace:
         return [self.axes_.aligned(mean) for mean in found.arrays()]
 
     def decode(self, latents: np.ndarray) -> np.ndarray:
-        """Observations (..., *shape) that latents (..., d) as `encode` gives them stand for."""
+        """Observations `(..., *shape)` for latents `(..., d)` as `encode` gives them."""
         import torch
 
         from .align.view import AlignedModel

@@ -57,6 +57,7 @@ def constant(length: int, regimes: int) -> np.ndarray:
     return np.full((length, regimes), 1.0 / regimes)
 
 
+#: Named schedules: (length, regimes) -> weights (length, regimes).
 SCHEDULES: dict[str, Callable[[int, int], np.ndarray]] = {
     f.__name__: f for f in (simple, medium, complex, linear, sinusoidal, step, constant)
 }

@@ -297,6 +297,7 @@ def _orthogonal_layers(config: WorldConfig, rng: np.random.Generator) -> tuple[n
     return (layers[0][: config.latents], *layers[1:])
 
 
+#: Named worlds: what sets each apart from the paper's.
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {},
     "paper-positive": {"start": "positive"},

@@ -1,0 +1,54 @@
+"""The directive `commands`: the help of every command, asked of the commands themselves."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import typer
+from docutils import nodes
+from sphinx.util.docutils import SphinxDirective
+
+from mechtrace.cli import app
+
+
+def helps() -> Iterator[tuple[str, str]]:
+    """Every command, groups before their members, with the text of its --help."""
+    group = typer.main.get_command(app)
+    waiting = [("mechtrace", group)]
+    while waiting:
+        path, command = waiting.pop(0)
+        yield path, help_of(group, path)
+        members = getattr(command, "commands", {})
+        waiting[:0] = [(f"{path} {name}", member) for name, member in members.items()]
+
+
+def help_of(group: Any, path: str) -> str:
+    """What `path --help` prints."""
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        group([*path.split()[1:], "--help"], prog_name="mechtrace", standalone_mode=False)
+    return said.getvalue().rstrip()
+
+
+class Commands(SphinxDirective):
+    """One section with the help text for each command."""
+
+    def run(self) -> list[nodes.Node]:
+        """Build the sections."""
+        found: list[nodes.Node] = []
+        for path, text in helps():
+            section = nodes.section(ids=[nodes.make_id(path)], names=[path])
+            section += nodes.title(path, path)
+            section += nodes.literal_block(text, text, language="text")
+            self.state.document.note_implicit_target(section, section)
+            found.append(section)
+        return found
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Tell Sphinx."""
+    app.add_directive("commands", Commands)
+    return {"parallel_read_safe": True}
