@@ -1,14 +1,122 @@
-"""Documents tell the truth: generated tables are current, code blocks run."""
+"""Documents tell the truth: tables are current, code runs, names and links lead somewhere."""
 
 from __future__ import annotations
 
 import importlib.util
+import inspect
+import os
 import re
+import runpy
+import shlex
+import subprocess
+import sys
+from contextlib import chdir
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
+import typer
+
+import mechtrace as mt
+from mechtrace import align, cli, worlds
 
 ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+FIRST_HOUR = DOCS / "tutorials" / "first-hour.md"
+#: Pages that say this are read, and run, after the first tutorial.
+GOES_ON = "The code goes on from [the first hour]"
+FENCE = re.compile(r"^```(\S+)\n(.*?)^```$", re.S | re.M)
+
+
+class Block(NamedTuple):
+    """Code between fences: python and bash are run, everything else is only shown."""
+
+    language: str
+    code: str
+    line: int
+
+
+def blocks(page: Path) -> list[Block]:
+    text = page.read_text(encoding="utf-8")
+    return [Block(b[1], b[2], text.count("\n", 0, b.start()) + 1) for b in FENCE.finditer(text)]
+
+
+def run_python(page: Path, block: Block, namespace: dict) -> None:
+    # lines are counted as in the page, so that a traceback points at it
+    exec(compile("\n" * block.line + block.code, str(page), "exec"), namespace)
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+# --- code ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def first_hour(tmp_path_factory):
+    """What the first tutorial leaves behind."""
+    namespace: dict = {}
+    with chdir(tmp_path_factory.mktemp("first-hour")):
+        for block in blocks(FIRST_HOUR):
+            if block.language == "python":
+                run_python(FIRST_HOUR, block, namespace)
+    return namespace
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_code_runs(page, first_hour, command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    goes_on = page == FIRST_HOUR or GOES_ON in " ".join(page.read_text(encoding="utf-8").split())
+    namespace = dict(first_hour) if goes_on else {}
+    for block in blocks(page) if page != FIRST_HOUR else []:
+        if block.language == "python":
+            run_python(page, block, namespace)
+        elif block.language == "bash":
+            for line in block.code.replace("\\\n", " ").splitlines():
+                program, *arguments = shlex.split(line, comments=True)
+                assert program == "mechtrace", f"only our own command is run, not {program}"
+                assert command(*arguments)[0] == 0, line
+
+
+def test_fences_are_of_known_kinds():
+    known = {"python", "bash", "text", "{eval-rst}", "{toctree}", "{commands}"}
+    for page in PAGES:
+        assert {block.language for block in blocks(page)} <= known, page.name
+
+
+@pytest.mark.parametrize("script", sorted((ROOT / "examples").glob("*.py")), ids=name_of)
+def test_examples_run(script, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(script), run_name="__main__")
+
+
+def shown_commands(page: Path) -> list[str]:
+    """Our commands in fences, in indented lines and in running text."""
+    text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+    fenced = "\n".join(block[2] for block in FENCE.finditer(text))
+    rest = FENCE.sub("", text)
+    lines = re.findall(r"^(mechtrace [a-z].*)", fenced, re.M)
+    lines += re.findall(r"^ {4,}(mechtrace [a-z].*)", rest, re.M)
+    return lines + re.findall(r"`(mechtrace [a-z][^`]*)`", rest)
+
+
+def test_commands_that_are_shown_exist():
+    group = typer.main.get_command(cli.app)
+    for page in [*PAGES, ROOT / "CONTRIBUTING.md"]:
+        for line in shown_commands(page):
+            words = line.split("#")[0].split()[1:]
+            command = group
+            while words and words[0] in getattr(command, "commands", {}):
+                command = command.commands[words.pop(0)]
+            assert command is not group, f"{page.name}: {line}"
+            options = {opt for p in command.params for opt in p.opts} | {"--help", "-h"}
+            used = {word.split("=")[0] for word in words if re.match(r"--?[a-z]", word)}
+            assert used <= options, f"{page.name}: {line}"
+
+
+# --- tables, names, links --------------------------------------------------------------------
 
 
 def test_generated_tables_are_current():
@@ -19,21 +127,76 @@ def test_generated_tables_are_current():
         assert path.read_text(encoding="utf-8") == text, f"{path.name}: run make docs"
 
 
-def code_blocks():
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
-        for number, block in enumerate(re.findall(r"```python\n(.*?)```", path.read_text(), re.S)):
-            yield pytest.param(block, id=f"{path.name}-{number}")
+def documented() -> list[str]:
+    """Names in the reference; of a module all that it defines."""
+    text = (DOCS / "reference" / "api.md").read_text(encoding="utf-8")
+    names = re.findall(r"^\.\. auto(?:class|function|data):: (\S+)", text, re.M)
+    for module in re.findall(r"^\.\. automodule:: (\S+)\n   :members:", text, re.M):
+        members = vars(importlib.import_module(module))
+        own = [n for n, m in members.items() if getattr(m, "__module__", "") == module]
+        names += [f"{module}.{name}" for name in own if not name.startswith("_")]
+    return names
 
 
-@pytest.mark.parametrize("block", list(code_blocks()))
-def test_code_blocks_run(block, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    exec(compile(block, "block", "exec"), {})
-    assert "A mechtrace model" in capsys.readouterr().out
+def found(name: str) -> object:
+    module, _, last = name.rpartition(".")
+    return getattr(importlib.import_module(module), last)
+
+
+def test_public_names_are_in_the_reference():
+    reference = [id(found(name)) for name in documented()]
+    public = [getattr(mt, name) for name in mt.__all__ if name != "worlds"]
+    public += [getattr(room, name) for room in (worlds, align) for name in room.__all__]
+    returned = ["diagnose.Diagnosis", "diagnose.Finding", "recover.events.Event"]
+    returned += ["stream.Stream", "stream.Now", "recover.trajectory.Curve"]
+    returned += ["config.ModelConfig", "config.FitConfig", "config.RunConfig"]
+    public += [found(f"mechtrace.{name}") for name in returned]
+    family = [mt.MechtraceError]
+    for kind in family:
+        family += kind.__subclasses__()
+    for thing in [*public, *family]:
+        assert id(thing) in reference, f"{thing} is missing in docs/reference/api.md"
+
+
+def test_everything_in_the_reference_has_a_docstring():
+    for name in documented():
+        thing = found(name)
+        if not inspect.isclass(thing):
+            assert not callable(thing) or inspect.getdoc(thing), name
+            continue
+        assert thing.__doc__, name
+        for member, value in vars(thing).items():
+            if not member.startswith("_") and (callable(value) or isinstance(value, property)):
+                assert inspect.getdoc(value), f"{name}.{member}"
+
+
+def test_all_errors_are_explained():
+    text = (DOCS / "reference" / "errors.md").read_text(encoding="utf-8")
+    for name in documented():
+        if name.startswith("mechtrace.errors."):
+            assert f"`{name.rpartition('.')[2]}`" in text, name
 
 
 def test_links_lead_somewhere():
-    for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
-        for link in re.findall(r"\]\(([^)#]+)\)", path.read_text(encoding="utf-8")):
+    for page in [*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "examples").glob("*.md")]:
+        for link in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
             if not link.startswith("http"):
-                assert (path.parent / link).exists(), f"{path.name} links to {link}"
+                assert (page.parent / link).exists(), f"{page.name} links to {link}"
+
+
+def test_pages_build_without_warnings_and_need_no_network(tmp_path):
+    pytest.importorskip("furo")
+    pytest.importorskip("myst_parser")
+    path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+    strict = ["--fail-on-warning", "--quiet", "--doctree-dir", str(tmp_path / "trees")]
+    built = subprocess.run(
+        [sys.executable, "-m", "sphinx", *strict, str(DOCS), str(tmp_path / "site")],
+        capture_output=True, text=True, env=os.environ | {"PYTHONPATH": path},
+    )  # fmt: skip
+    assert built.returncode == 0, built.stderr
+    page = (tmp_path / "site" / "reference" / "cli.html").read_text(encoding="utf-8")
+    assert "mechtrace calibrate" in page
+    for page in (tmp_path / "site").rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        foreign = re.findall(r"<(?:script|img|link)[^>]*(?:src|href)=\"(?:https?:)?//[^>]*>", text)
+        assert not foreign, page.name
