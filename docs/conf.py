@@ -12,7 +12,7 @@ author = "the mechtrace authors"
 version = release = mechtrace.__version__
 html_title = f"mechtrace {version}"
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "command_help"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "from_code"]
 exclude_patterns = ["_extensions"]
 myst_heading_anchors = 3
 

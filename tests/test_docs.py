@@ -81,7 +81,7 @@ def test_code_runs(page, first_hour, command, tmp_path, monkeypatch):
 
 
 def test_fences_are_of_known_kinds():
-    known = {"python", "bash", "text", "{eval-rst}", "{toctree}", "{commands}"}
+    known = {"python", "bash", "text", "{eval-rst}", "{toctree}", "{commands}", "{settings}"}
     for page in PAGES:
         assert {block.language for block in blocks(page)} <= known, page.name
 

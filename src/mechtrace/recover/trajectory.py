@@ -35,7 +35,13 @@ class Curve:
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
-    """How much of each mechanism is at work at each step of one recording (or of a pool)."""
+    """How much of each mechanism is at work at each step of one recording (or of a pool).
+
+    `alpha`, `lower` and `upper` are (T, K), in the order of `regimes`; `time`, `residual` (1 is
+    what pure regimes show) and `flag` ("" or one of FLAGS) are (T,). `blocks` has the curve of
+    each block of evidence where there are several. `information`, `surprise`, `latent_mean` and
+    `observed` are for the diagnosis.
+    """
 
     name: str
     time: np.ndarray  # (T,)

@@ -1,10 +1,14 @@
-"""The directive `commands`: the help of every command, asked of the commands themselves."""
+"""Directives that ask the code itself, so that pages cannot go stale.
+
+`commands` is the help of every command, `settings` a table of what can be set.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import io
 from collections.abc import Iterator
+from dataclasses import fields
 from typing import Any
 
 import typer
@@ -12,6 +16,7 @@ from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 from mechtrace.cli import app
+from mechtrace.config import FitConfig, ModelConfig
 
 
 def helps() -> Iterator[tuple[str, str]]:
@@ -48,7 +53,22 @@ class Commands(SphinxDirective):
         return found
 
 
+class Settings(SphinxDirective):
+    """One table with the name, default and meaning of each setting."""
+
+    def run(self) -> list[nodes.Node]:
+        """Build the table from the fields of the two configurations."""
+        lines = ["| table | setting | default | meaning |", "|---|---|---|---|"]
+        for table, config in (("model", ModelConfig), ("fit", FitConfig)):
+            lines += [
+                f"| `[{table}]` | `{f.name}` | `{f.default!r}` | {f.metadata['meaning']} |"
+                for f in fields(config)
+            ]
+        return self.parse_text_to_nodes("\n".join(lines))
+
+
 def setup(app: Any) -> dict[str, bool]:
     """Tell Sphinx."""
     app.add_directive("commands", Commands)
+    app.add_directive("settings", Settings)
     return {"parallel_read_safe": True}
