@@ -6,7 +6,7 @@ from mechtrace.metrics import weight_correlation
 if __name__ == "__main__":
     world = mt.worlds.make("paper-positive", regimes=2, latents=4, channels=12, edge=0.6)
     panel = world.simulate(series=60).panel
-    model = mt.Trace(latents=4, lags=2, hidden=32, steps=700, seed=0).fit(panel)
+    model = mt.Trace(latents=4, lags=2, hidden=32, steps=400, seed=0).fit(panel)
 
     glide = world.transition("simple", series=1, length=60)
     path = model.recover(glide.panel)

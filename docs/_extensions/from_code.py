@@ -67,8 +67,16 @@ class Settings(SphinxDirective):
         return self.parse_text_to_nodes("\n".join(lines))
 
 
+def readable(
+    app: Any, what: str, name: str, obj: Any, options: Any, signature: str | None, returned: Any
+) -> tuple[str | None, Any]:
+    """A default that is made afresh has no value that could be parsed: show three dots."""
+    return signature and signature.replace("<factory>", "..."), returned
+
+
 def setup(app: Any) -> dict[str, bool]:
     """Tell Sphinx."""
     app.add_directive("commands", Commands)
     app.add_directive("settings", Settings)
+    app.connect("autodoc-process-signature", readable)
     return {"parallel_read_safe": True}
