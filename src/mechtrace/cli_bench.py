@@ -175,7 +175,8 @@ def bench_align(
 
     alignment_study(
         world=world, regimes=regimes, series=series, seeds=seeds, workers=workers,
-        say=sayer(quiet), keep=lambda result: write_json(json_file, result), **trained_with(device, steps),
+        say=sayer(quiet), keep=lambda result: write_json(json_file, result),
+        **trained_with(device, steps),
     )  # fmt: skip
 
 
