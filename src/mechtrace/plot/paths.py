@@ -1,0 +1,190 @@
+"""Curves without a time axis, or many of them at once: the simplex, and the overview."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import DataError
+from .inputs import as_curve, like, regime_number
+from .style import (
+    COLOURS,
+    EARLY,
+    INK,
+    LATE,
+    SOFT,
+    axes_for,
+    colour,
+    colour_bar,
+    colour_map,
+    legend_above,
+    name_ticks,
+    share_colours,
+    tidy,
+)
+
+if TYPE_CHECKING:
+    from ..recover.trajectory import Trajectory
+
+#: A regime that never gets this share is left out of the simplex.
+AT_WORK = 0.1
+#: Columns of the overview.
+COLUMNS = 600
+#: How much is left of a colour where a step is flagged.
+PALE = 0.35
+
+
+def simplex_path(path: Trajectory | Any, ax: Any = None, *, truth: Any = None) -> Any:
+    """The way through the simplex: a segment for two regimes, a triangle for three.
+
+    Beyond, a polygon: each point is the mean of the corners weighted by alpha, a projection in
+    which different mixtures can meet. Regimes that never reach a share of 0.1 are left out.
+    `plot.simplex_path(path)`
+    """
+    path = as_curve(path)
+    used = _at_work(path.alpha)
+    ax = axes_for(ax, (4.2, 3.8))
+    known = None if truth is None else like(truth, path.alpha, "truth")
+    if len(used) == 2:
+        _segment(ax, path, used, known)
+    else:
+        _polygon(ax, path, used, known)
+    return ax
+
+
+def overview(
+    paths: Sequence[Trajectory | Any], ax: Any = None, *, regime: str | None = None
+) -> Any:
+    """One row per series, coloured by the mixture of its regimes, or by the share of one of them.
+
+    Pale steps are flagged. `plot.overview(trace.recover(panel))`
+    """
+    curves = [as_curve(path) for path in paths]
+    if not curves:
+        raise DataError("there is no series to show", fix="give at least one")
+    regimes = curves[0].regimes
+    if any(path.regimes != regimes for path in curves):
+        raise DataError("the series have different regimes", fix="use curves of one model")
+    ax = axes_for(ax, (8, float(np.clip(1.2 + 0.22 * len(curves), 2.4, 7))))
+    dates = curves[0].time.dtype.kind == "M"
+    times = [_time_numbers(path.time) for path in curves]
+    first, last = min(time[0] for time in times), max(time[-1] for time in times)
+    pixels = np.ones((len(curves), COLUMNS, 3))
+    k = regime_number(curves[0], regime)
+    shade = share_colours(k, len(regimes))
+    for row, path in enumerate(curves):
+        found = _mixed(path.alpha) if regime is None else shade(path.alpha[:, k])[:, :3]
+        found = np.where(np.isfinite(path.alpha).all(axis=1)[:, None], found, 1.0)
+        flagged = (path.flag != "")[:, None]
+        found = np.where(flagged, PALE * found + (1 - PALE), found)
+        pixels[row] = _sampled(times[row], found, np.linspace(first, last, COLUMNS))
+    edges = (first, max(last, first + 1e-9), len(curves) - 0.5, -0.5)
+    ax.imshow(pixels, aspect="auto", extent=edges, interpolation="nearest")
+    if dates:
+        ax.xaxis_date()
+    tidy(ax, "time", "series")
+    name_ticks(ax.yaxis, [path.name for path in curves])
+    if regime is None:
+        for i, name in enumerate(regimes):
+            ax.plot([], [], "s", color=colour(i), label=name)
+        legend_above(ax, len(regimes))
+    else:
+        from matplotlib.cm import ScalarMappable
+
+        colour_bar(ax, ScalarMappable(cmap=shade), f"share of {regime}")
+    return ax
+
+
+# -- the simplex -------------------------------------------------------------------------------
+
+
+def _at_work(alpha: np.ndarray) -> np.ndarray:
+    """Regimes that take part, at least two if there are two."""
+    peak = np.where(np.isfinite(alpha), alpha, 0.0).max(axis=0)
+    chosen = set(np.argsort(-peak)[:2]) | set(np.flatnonzero(peak >= AT_WORK))
+    if len(chosen) < 2:
+        raise DataError("one regime has no simplex to move in", fix="give at least two")
+    return np.array(sorted(chosen))
+
+
+def _shares(alpha: np.ndarray, used: np.ndarray) -> np.ndarray:
+    """Shares among the regimes that take part, of steps that are known."""
+    mine = alpha[np.isfinite(alpha).all(axis=1)][:, used]
+    return mine / mine.sum(axis=1, keepdims=True)
+
+
+def _segment(ax: Any, path: Trajectory, used: np.ndarray, truth: np.ndarray | None) -> None:
+    """From one regime to the other, time running downwards."""
+    known = np.isfinite(path.alpha).all(axis=1)
+    time = path.time[known]
+    for side, k in enumerate(used):
+        ax.axvline(side, color=colour(k), lw=2.5)
+        ax.annotate(path.regimes[k], (side, 1.02), xycoords=("data", "axes fraction"),
+                    ha="center", va="bottom", color=colour(k), fontsize=9)  # fmt: skip
+    if truth is not None:
+        ax.plot(_shares(truth, used)[:, 1], path.time, color=INK, lw=1.0, ls="--")
+    x = _shares(path.alpha, used)[:, 1]
+    ax.plot(x, time, color=SOFT, lw=0.8)
+    ax.scatter(x, time, c=np.arange(len(x)), cmap=colour_map(EARLY, LATE), s=14, zorder=3)
+    ax.set_xlim(-0.08, 1.08)
+    ax.set_xticks([0, 0.5, 1], labels=["1 : 0", "½ : ½", "0 : 1"])
+    ax.invert_yaxis()
+    tidy(ax, "mixture", "time")
+
+
+def _polygon(ax: Any, path: Trajectory, used: np.ndarray, truth: np.ndarray | None) -> None:
+    """Corners in a circle, the first one to the lower left of a triangle, else on top."""
+    count = len(used)
+    turn = np.pi / 2 + (2 * np.pi / 3 if count == 3 else 0) - 2 * np.pi * np.arange(count) / count
+    corners = np.column_stack([np.cos(turn), np.sin(turn)])
+    ring = np.concatenate([corners, corners[:1]])
+    for level in (1.0,) if count > 3 else (0.25, 0.5, 0.75, 1.0):
+        ax.plot(*(level * ring).T, color=SOFT if level == 1 else "#E9EDF1", lw=1.0, zorder=1)
+    for corner, k in zip(corners, used, strict=True):
+        ax.plot(*corner, "o", color=colour(k), ms=8, zorder=4)
+        ax.annotate(path.regimes[k], 1.1 * corner, color=colour(k), fontsize=9,
+                    ha=("center", "left", "right")[int(np.sign(corner[0].round(6)))],
+                    va="bottom" if corner[1] > 0 else "top")  # fmt: skip
+    if truth is not None:
+        ax.plot(*(_shares(truth, used) @ corners).T, color=INK, lw=1.0, ls="--", zorder=2)
+    x, y = (_shares(path.alpha, used) @ corners).T
+    ax.plot(x, y, color=SOFT, lw=0.8, zorder=2)
+    progress = np.linspace(0, 1, len(x))
+    dots = ax.scatter(x, y, c=progress, cmap=colour_map(EARLY, LATE), s=16, zorder=3)
+    ax.set_aspect("equal")
+    ax.set_xlim(-1.35, 1.35)
+    ax.set_ylim(-0.75 if count == 3 else -1.3, 1.3)
+    ax.set_xticks([])
+    ax.set_yticks([])
+    ax.spines[:].set_visible(False)
+    ax.set_xlabel("each corner is a pure regime", color=SOFT, fontsize=8)
+    colour_bar(ax, dots, "time")
+    dots.colorbar.set_ticks([0, 1], labels=["start", "end"])
+
+
+# -- the overview ------------------------------------------------------------------------------
+
+
+def _mixed(alpha: np.ndarray) -> np.ndarray:
+    """The colours of the regimes, mixed as the regimes are: (T, 3)."""
+    from matplotlib.colors import to_rgb
+
+    pure = np.array([to_rgb(COLOURS[k % len(COLOURS)]) for k in range(alpha.shape[1])])
+    return np.clip(np.nan_to_num(alpha) @ pure, 0, 1)
+
+
+def _time_numbers(time: np.ndarray) -> np.ndarray:
+    """Times as matplotlib counts them."""
+    from matplotlib.dates import date2num
+
+    return np.asarray(date2num(time) if time.dtype.kind == "M" else time, dtype=float)
+
+
+def _sampled(time: np.ndarray, colours: np.ndarray, grid: np.ndarray) -> np.ndarray:
+    """The colour of the nearest step at each time of the grid, white where there is none."""
+    middles = (time[1:] + time[:-1]) / 2
+    half = float(np.median(np.diff(time))) / 2 if len(time) > 1 else np.inf
+    inside = (grid >= time[0] - half) & (grid <= time[-1] + half)
+    return np.where(inside[:, None], colours[np.searchsorted(middles, grid)], 1.0)

@@ -1,0 +1,146 @@
+"""What all figures share: the colours of the report, where to draw, how axes look."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import ConfigError, MissingDependency
+
+#: Okabe and Ito's colours, which survive colour-blindness; blue and orange first.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#8C8C8C", "#000000")
+#: From the ninth regime on colours come again, with other dashes.
+DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (5, 2, 1, 2)), (0, (9, 3)))
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+FLAG_COLOURS = {
+    "warm-up": "#8B95A1",
+    "missing": "#4D5661",
+    "unexplained": "#C0392B",
+    "disagree": "#C98500",
+}
+LEVEL_COLOURS = {"good": "#1A6B3C", "caution": "#8A5300", "bad": "#B3261E"}
+LEVEL_MARKERS = {"good": "o", "caution": "^", "bad": "X"}
+PLUS, MINUS = "#0072B2", "#D55E00"
+EARLY, LATE = "#C9B8E8", "#35126A"
+INK, SOFT, LINE, GRID = "#1C2128", "#59636E", "#D8DEE4", "#E9EDF1"
+#: Between two colours, where neither is meant.
+NEUTRAL = "#D0D6DC"
+
+
+def colour(k: int) -> str:
+    """The colour of regime or method number k."""
+    return COLOURS[k % len(COLOURS)]
+
+
+def dash(k: int) -> Any:
+    """The line style of regime or method number k."""
+    return DASHES[k // len(COLOURS) % len(DASHES)]
+
+
+def colour_map(*stops: str) -> Any:
+    """A smooth change from colour to colour."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("mechtrace", stops)
+
+
+def effect_colours() -> Any:
+    """Orange for negative, white for none, blue for positive: as in the report."""
+    return colour_map(MINUS, "#FFFFFF", PLUS)
+
+
+def share_colours(k: int, regimes: int) -> Any:
+    """From none to all of regime k; of two regimes, from the colour of the other one."""
+    return colour_map(colour(1 - k) if regimes == 2 else "#E4E8EC", NEUTRAL, colour(k))
+
+
+# -- where to draw -----------------------------------------------------------------------------
+
+
+def axes_for(ax: Any, size: tuple[float, float] = (8, 3)) -> Any:
+    """The axes that were given, or new ones of a figure of this size in inches."""
+    if ax is None:
+        return _figure(size).subplots()
+    if not hasattr(ax, "plot") or not hasattr(ax, "figure"):
+        raise ConfigError(f"ax is {type(ax).__name__}", fix="give the axes of a matplotlib figure")
+    return ax
+
+
+def panels_for(
+    ax: Any, count: int, *, columns: int | None = None, size: tuple[float, float] = (2.4, 2.4)
+) -> np.ndarray:
+    """`count` axes: those that were given, or one given that is divided, or new ones."""
+    columns = min(count, columns or count)
+    rows = -(-count // columns)
+    if ax is not None and not hasattr(ax, "plot"):
+        given = np.array(ax, dtype=object).ravel() if np.iterable(ax) else np.empty(0)
+        if len(given) < count:
+            raise ConfigError(
+                f"{count} panels do not fit into {len(given)} axes", fix=f"give {count} axes"
+            )
+        return np.array([axes_for(one) for one in given[:count]], dtype=object)
+    if ax is None:
+        figure = _figure((size[0] * columns + 0.8, size[1] * rows + 0.3))
+        grid = figure.add_gridspec(rows, columns)
+    else:
+        spec = axes_for(ax).get_subplotspec()
+        if spec is None:
+            raise ConfigError(
+                f"axes without a place in a grid cannot be divided into {count}",
+                fix="make them by subplots, or give a list of axes",
+            )
+        figure, grid = ax.figure, spec.subgridspec(rows, columns)
+        ax.set_axis_off()
+    return np.array([figure.add_subplot(grid[divmod(i, columns)]) for i in range(count)], object)
+
+
+def _figure(size: tuple[float, float]) -> Any:
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise MissingDependency(
+            "plots need the package matplotlib", fix='pip install "mechtrace[plot]"'
+        ) from error
+    return plt.figure(figsize=size, layout="constrained")
+
+
+# -- how axes look -----------------------------------------------------------------------------
+
+
+def tidy(ax: Any, x: str = "", y: str = "", *, grid: str = "") -> None:
+    """Labels, two spines instead of four, and a faint grid along "x", "y" or "both"."""
+    ax.set_xlabel(x, color=INK)
+    ax.set_ylabel(y, color=INK)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.spines[["left", "bottom"]].set_color(SOFT)
+    ax.tick_params(colors=SOFT, labelsize=8)
+    if grid:
+        ax.grid(axis=grid, color=GRID, lw=0.8)
+        ax.set_axisbelow(True)
+
+
+def legend_above(ax: Any, entries: int) -> None:
+    """A legend above the axes, where it covers nothing."""
+    ax.legend(
+        loc="lower center",
+        bbox_to_anchor=(0.5, 1.0),
+        ncol=min(entries, 8),
+        frameon=False,
+        fontsize=8,
+    )
+
+
+def name_ticks(axis: Any, names: Sequence[str], *, most: int = 25) -> None:
+    """Names at 0, 1, 2 and so on; only some of them where there are many."""
+    shown = range(0, len(names), -(-len(names) // most))
+    axis.set_ticks(shown, labels=[str(names[i]) for i in shown])
+
+
+def colour_bar(ax: Any, drawn: Any, label: str) -> None:
+    """A slim scale beside one axes, or beside several."""
+    first = ax if hasattr(ax, "plot") else ax[0]
+    bar = first.figure.colorbar(drawn, ax=ax, label=label, fraction=0.04, pad=0.02, aspect=25)
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(colors=SOFT, labelsize=8)
