@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..recover.trajectory import Trajectory
 
 #: Room that a lane of latents has, in standard deviations.
-LANE = 6.0
+LANE = 4.0
 
 
 def trajectory(
@@ -46,11 +46,13 @@ def trajectory(
         ax.plot(path.time, path.alpha[:, k], color=colour(k), ls=dash(k), lw=1.8, label=name)
         if known is not None:
             ax.plot(path.time, known[:, k], color=colour(k), lw=1.0, ls="--")
+    if known is not None:
+        ax.plot([], [], color=SOFT, lw=1.0, ls="--", label="truth")
     _shade_flags(path, ax)
     for event in path.events(minimum=2) if events else ():
         ax.axvline(event.midpoint, color=SOFT, lw=0.8, ls=":", zorder=1)
     _share_axis(ax, path)
-    legend_above(ax, len(path.regimes))
+    legend_above(ax)
     return ax
 
 
@@ -78,7 +80,7 @@ def compare_curves(
         known = like(truth, first.alpha, "truth")
         ax.plot(first.time, known[:, k], color=INK, lw=1.2, ls="--", label="truth")
     _share_axis(ax, first, f"share of {first.regimes[k]}")
-    legend_above(ax, len(paths) + (truth is not None))
+    legend_above(ax)
     return ax
 
 
@@ -200,12 +202,15 @@ def _shade_flags(path: Trajectory, ax: Any) -> None:
     if len(path) < 2:
         return
     half = (path.time[1] - path.time[0]) / 2
+    named: set[str] = set()
     change = np.flatnonzero(path.flag[1:] != path.flag[:-1]) + 1
     for first, stop in zip([0, *change], [*change, len(path)], strict=True):
-        shade = FLAG_COLOURS.get(str(path.flag[first]))
-        if shade:
+        flag = str(path.flag[first])
+        if shade := FLAG_COLOURS.get(flag):
             left, right = path.time[first] - half, path.time[stop - 1] + half
-            ax.axvspan(left, right, color=shade, alpha=0.15, lw=0, zorder=0)
+            label = f"{'' if flag not in named else '_'}{flag}"  # "_": in the legend once
+            ax.axvspan(left, right, color=shade, alpha=0.15, lw=0, zorder=0, label=label)
+            named.add(flag)
 
 
 def _standardised(values: np.ndarray) -> np.ndarray:

@@ -95,6 +95,14 @@ def like(values: Any, other: np.ndarray, name: str) -> np.ndarray:
     return out
 
 
+def moments(path: Trajectory, steps: np.ndarray) -> list[str]:
+    """The times of some steps, as precisely as steps are apart."""
+    from ..reports.words import Clock
+
+    clock = Clock(path.time)
+    return [clock.moment(path.time[step]) for step in steps]
+
+
 def for_each_step(values: np.ndarray, path: Trajectory, name: str) -> np.ndarray:
     """Check that there is a row for each step of a curve."""
     if len(values) != len(path):

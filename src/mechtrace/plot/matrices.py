@@ -10,9 +10,8 @@ from scipy.optimize import linear_sum_assignment
 from scipy.stats import norm, rankdata
 
 from ..errors import ConfigError, DataError
-from ..recover.events import shown_time
 from ..recover.network import Mechanisms
-from .inputs import as_curve, numbers
+from .inputs import as_curve, moments, numbers
 from .style import (
     INK,
     PLUS,
@@ -86,9 +85,9 @@ def mechanisms_at(
     weights = found.at(path.alpha[steps])[:, lag_number(found, lag)]
     axes = panels_for(ax, len(steps))
     largest = float(np.nanmax(np.abs(weights))) or 1.0
-    for one, step, matrix in zip(axes, steps, weights, strict=True):
+    for one, moment, matrix in zip(axes, moments(path, steps), weights, strict=True):
         drawn = _effects(one, matrix, found.latents, largest)
-        one.set_title(f"t = {shown_time(path.time[step])}", fontsize=10, color=INK)
+        one.set_title(f"t = {moment}", fontsize=10, color=INK)
         if one is not axes[0]:
             one.set_ylabel("")
     colour_bar(list(axes), drawn, f"effect at lag {lag}")
@@ -204,9 +203,9 @@ def _hatch(ax: Any, cells: np.ndarray) -> None:
         edges,
         np.ma.masked_where(~cells, np.zeros(cells.shape)),
         facecolor="none",
-        edgecolor="#B6BEC6",
+        edgecolor="#D3D9DF",
         linewidth=0,
-        hatch="/////",
+        hatch="////",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from .inputs import as_curve, like, regime_number
 from .style import (
     COLOURS,
     EARLY,
+    GRID,
     INK,
     LATE,
     SOFT,
@@ -89,7 +91,7 @@ def overview(
     if regime is None:
         for i, name in enumerate(regimes):
             ax.plot([], [], "s", color=colour(i), label=name)
-        legend_above(ax, len(regimes))
+        legend_above(ax)
     else:
         from matplotlib.cm import ScalarMappable
 
@@ -140,8 +142,10 @@ def _polygon(ax: Any, path: Trajectory, used: np.ndarray, truth: np.ndarray | No
     turn = np.pi / 2 + (2 * np.pi / 3 if count == 3 else 0) - 2 * np.pi * np.arange(count) / count
     corners = np.column_stack([np.cos(turn), np.sin(turn)])
     ring = np.concatenate([corners, corners[:1]])
-    for level in (1.0,) if count > 3 else (0.25, 0.5, 0.75, 1.0):
-        ax.plot(*(level * ring).T, color=SOFT if level == 1 else "#E9EDF1", lw=1.0, zorder=1)
+    ax.plot(*ring.T, color=SOFT, lw=1.0, zorder=1)
+    for i, share in product(range(3), (0.25, 0.5, 0.75)) if count == 3 else ():
+        ends = share * corners[i] + (1 - share) * np.delete(corners, i, axis=0)
+        ax.plot(*ends.T, color=GRID, lw=0.8, zorder=0)
     for corner, k in zip(corners, used, strict=True):
         ax.plot(*corner, "o", color=colour(k), ms=8, zorder=4)
         ax.annotate(path.regimes[k], 1.1 * corner, color=colour(k), fontsize=9,
@@ -160,8 +164,8 @@ def _polygon(ax: Any, path: Trajectory, used: np.ndarray, truth: np.ndarray | No
     ax.set_yticks([])
     ax.spines[:].set_visible(False)
     ax.set_xlabel("each corner is a pure regime", color=SOFT, fontsize=8)
-    colour_bar(ax, dots, "time")
-    dots.colorbar.set_ticks([0, 1], labels=["start", "end"])
+    bar = colour_bar(ax, dots, "time", shrink=0.5)
+    bar.set_ticks([0, 1], labels=["start", "end"])
 
 
 # -- the overview ------------------------------------------------------------------------------

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import ConfigError, DataError
-from ..recover.events import shown_time
-from .inputs import as_curve, for_each_step, numbers, regime_number
+from .inputs import as_curve, for_each_step, moments, numbers, regime_number
 from .style import INK, SOFT, axes_for, colour_bar, share_colours, tidy
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ def track(
     ax.annotate("", xy[-1], xy[-2], arrowprops=arrow, zorder=4)
     ax.set_aspect("equal")
     tidy(ax, "x", "y")
-    colour_bar(ax, line, shade.label)
+    colour_bar(ax, line, shade.label, shrink=0.6)
     return ax
 
 
@@ -102,8 +101,7 @@ def skeletons(
     tidy(ax, "time")
     ax.spines["left"].set_visible(False)
     ax.set_yticks([])
-    times = [shown_time(path.time[step]) for step in steps]
-    ax.set_xticks(apart * np.arange(len(steps)), labels=times)
+    ax.set_xticks(apart * np.arange(len(steps)), labels=moments(path, steps))
     ax.set_xlim(-0.6 * apart, (len(steps) - 0.4) * apart)
     colour_bar(ax, shade.scale(), shade.label)
     return ax
@@ -144,8 +142,7 @@ def frames(
     ax.set_xlim(-0.1 * width, (len(steps) - 1) * apart + 1.1 * width)
     ax.set_ylim(1.1 * height, -0.1 * height)
     ax.set_yticks([])
-    times = [shown_time(path.time[step]) for step in steps]
-    ax.set_xticks(apart * np.arange(len(steps)) + width / 2, labels=times)
+    ax.set_xticks(apart * np.arange(len(steps)) + width / 2, labels=moments(path, steps))
     tidy(ax, "time")
     ax.spines[:].set_visible(False)
     colour_bar(ax, shade.scale(), shade.label)

@@ -26,7 +26,7 @@ PLUS, MINUS = "#0072B2", "#D55E00"
 EARLY, LATE = "#C9B8E8", "#35126A"
 INK, SOFT, LINE, GRID = "#1C2128", "#59636E", "#D8DEE4", "#E9EDF1"
 #: Between two colours, where neither is meant.
-NEUTRAL = "#D0D6DC"
+NEUTRAL = "#B9C1C9"
 
 
 def colour(k: int) -> str:
@@ -53,7 +53,8 @@ def effect_colours() -> Any:
 
 def share_colours(k: int, regimes: int) -> Any:
     """From none to all of regime k; of two regimes, from the colour of the other one."""
-    return colour_map(colour(1 - k) if regimes == 2 else "#E4E8EC", NEUTRAL, colour(k))
+    low = (colour(1 - k), NEUTRAL) if regimes == 2 else ("#DDE2E7",)
+    return colour_map(*low, colour(k))
 
 
 # -- where to draw -----------------------------------------------------------------------------
@@ -121,12 +122,13 @@ def tidy(ax: Any, x: str = "", y: str = "", *, grid: str = "") -> None:
         ax.set_axisbelow(True)
 
 
-def legend_above(ax: Any, entries: int) -> None:
+def legend_above(ax: Any, *, columns: int = 8) -> None:
     """A legend above the axes, where it covers nothing."""
+    count = len(ax.get_legend_handles_labels()[1])
     ax.legend(
         loc="lower center",
         bbox_to_anchor=(0.5, 1.0),
-        ncol=min(entries, 8),
+        ncol=min(count, columns),
         frameon=False,
         fontsize=8,
     )
@@ -138,9 +140,22 @@ def name_ticks(axis: Any, names: Sequence[str], *, most: int = 25) -> None:
     axis.set_ticks(shown, labels=[str(names[i]) for i in shown])
 
 
-def colour_bar(ax: Any, drawn: Any, label: str) -> None:
+def colour_bar(ax: Any, drawn: Any, label: str, *, shrink: float = 1.0) -> Any:
     """A slim scale beside one axes, or beside several."""
     first = ax if hasattr(ax, "plot") else ax[0]
-    bar = first.figure.colorbar(drawn, ax=ax, label=label, fraction=0.04, pad=0.02, aspect=25)
+    bar = first.figure.colorbar(
+        drawn, ax=ax, label=label, fraction=0.04, pad=0.02, aspect=25 * shrink, shrink=shrink
+    )
     bar.outline.set_visible(False)
     bar.ax.tick_params(colors=SOFT, labelsize=8)
+    return bar
+
+
+def log_axis(axis: Any, ticks: Sequence[float] | None = None) -> None:
+    """A logarithmic scale without minor ticks, whose labels would run into each other."""
+    from matplotlib.ticker import NullLocator
+
+    axis.axes.set(**{f"{axis.axis_name}scale": "log"})
+    if ticks is not None:
+        axis.set_ticks(ticks, labels=[f"{tick:g}" for tick in ticks])
+    axis.set_minor_locator(NullLocator())

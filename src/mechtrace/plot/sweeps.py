@@ -10,7 +10,7 @@ import numpy as np
 from ..diagnose.bounds import fitted_rate
 from ..errors import DataError
 from .inputs import like, numbers
-from .style import INK, MARKERS, SOFT, axes_for, colour, dash, legend_above, tidy
+from .style import INK, MARKERS, SOFT, axes_for, colour, dash, legend_above, log_axis, tidy
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,10 +47,10 @@ def sweep(
         ax.plot(at, mean, color=colour(i), ls=dash(i), marker=MARKERS[i % len(MARKERS)], ms=5,
                 lw=1.6, label=label)  # fmt: skip
     if log:
-        ax.set_xscale("log")
+        log_axis(ax.xaxis, sorted(set(frame[x])))
     tidy(ax, x, scores[0] if len(scores) == 1 else "score", grid="both")
     if len(lines) > 1:
-        legend_above(ax, min(len(lines), 3))
+        legend_above(ax, columns=3)
     return ax
 
 
@@ -80,8 +80,8 @@ def error_against_length(
         ax.plot(at, fitted, color=colour(i), lw=1.6, label=f"{name}: $T^{{{rate:.2f}}}$")
     if bound is not None:
         ax.plot(at, like(bound, at, "bound"), color=INK, lw=1.0, ls="--", label="bound")
-    ax.set_xscale("log")
-    ax.set_yscale("log")
+    log_axis(ax.xaxis, at.tolist())
+    log_axis(ax.yaxis)
     tidy(ax, "length of the recording T", "error", grid="both")
     ax.legend(frameon=False, fontsize=8)
     return ax
@@ -101,8 +101,8 @@ def error_against_bound(errors: Any, bounds: Any, ax: Any = None) -> Any:
     ax.plot(ends, ends, color=SOFT, lw=1.0, ls="--", label="error = bound")
     ax.scatter(allowed[~above], made[~above], s=16, color=colour(0), alpha=0.6, lw=0)
     ax.scatter(allowed[above], made[above], s=28, color=colour(4), marker="X", lw=0)
-    ax.set_xscale("log")
-    ax.set_yscale("log")
+    log_axis(ax.xaxis)
+    log_axis(ax.yaxis)
     ax.set_xlim(*ends)
     ax.set_ylim(*ends)
     tidy(ax, "bound", "error")

@@ -15,6 +15,7 @@ from .style import (
     SOFT,
     axes_for,
     colour,
+    log_axis,
     name_ticks,
     panels_for,
     tidy,
@@ -79,13 +80,12 @@ def diagnosis(found: Diagnosis, ax: Any = None) -> Any:
             place = _against_limit(finding)
             ax.plot([1, place], [row, row], color=shade, lw=1.2, alpha=0.5)
             ax.plot(place, row, LEVEL_MARKERS[finding.level], color=shade, ms=7)
-        ax.text(FAR * 1.7, row, f"{finding.value:.3g}  (limit {finding.threshold:.3g})",
+        words = f"{finding.value:.3g}" if np.isfinite(finding.value) else "unknown"
+        ax.text(FAR * 1.7, row, f"{words}  (limit {finding.threshold:.3g})",
                 va="center", fontsize=8, color=INK)  # fmt: skip
-    ax.set_xscale("log")
+    log_axis(ax.xaxis)
     ax.set_xlim(1 / (FAR * 1.5), FAR * 1.5)
-    ticks = [0.1, 1, 10]
-    ax.set_xticks(ticks, labels=["10 times better", "limit", "10 times worse"])
-    ax.minorticks_off()
+    ax.set_xticks([0.1, 1, 10], labels=["10 times better", "limit", "10 times worse"])
     tidy(ax, "distance from the limit", "finding")
     name_ticks(ax.yaxis, [finding.code for finding in findings])
     ax.set_ylim(len(findings) - 0.4, -0.6)
