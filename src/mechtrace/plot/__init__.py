@@ -12,7 +12,7 @@ from .matrices import correlation, mechanisms, mechanisms_at
 from .paths import overview, simplex_path
 from .scenes import frames, skeletons, track
 from .style import COLOURS
-from .sweeps import error_against_bound, error_against_length, methods, sweep
+from .sweeps import error_against_bound, error_against_length, methods, sweep, theory
 from .verdicts import axes_evidence, diagnosis, training
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "skeletons",
     "surprise",
     "sweep",
+    "theory",
     "track",
     "training",
     "trajectory",

@@ -19,7 +19,9 @@ from .style import (
     dash,
     legend_above,
     panels_for,
+    plain,
     tidy,
+    time_axis,
 )
 
 if TYPE_CHECKING:
@@ -40,10 +42,7 @@ def trajectory(
     path, ax = as_curve(path), axes_for(ax)
     known = None if truth is None else like(truth, path.alpha, "truth")
     for k, name in enumerate(path.regimes):
-        ax.fill_between(
-            path.time, path.lower[:, k], path.upper[:, k], color=colour(k), alpha=0.18, lw=0
-        )
-        ax.plot(path.time, path.alpha[:, k], color=colour(k), ls=dash(k), lw=1.8, label=name)
+        _band(ax, path, k, k, name)
         if known is not None:
             ax.plot(path.time, known[:, k], color=colour(k), lw=1.0, ls="--")
     if known is not None:
@@ -57,9 +56,12 @@ def trajectory(
 
 
 def compare_curves(
-    found: Mapping[str, Trajectory | Any], ax: Any = None, *, regime: str | None = None,
+    found: Mapping[str, Trajectory | Any],
+    ax: Any = None,
+    *,
+    regime: str | None = None,
     truth: Any = None,
-) -> Any:  # fmt: skip
+) -> Any:
     """The share of one regime (by default the last) as several methods see it; truth is black.
 
     `plot.compare_curves({"mechtrace": path, "classifier": shares}, regime="run")`
@@ -71,10 +73,7 @@ def compare_curves(
     first = next(iter(paths.values()))
     for i, (name, path) in enumerate(paths.items()):
         k = regime_number(path, regime)
-        ax.fill_between(
-            path.time, path.lower[:, k], path.upper[:, k], color=colour(i), alpha=0.18, lw=0
-        )
-        ax.plot(path.time, path.alpha[:, k], color=colour(i), ls=dash(i), lw=1.8, label=name)
+        _band(ax, path, k, i, name)
     k = regime_number(first, regime)
     if truth is not None:
         known = like(truth, first.alpha, "truth")
@@ -108,7 +107,15 @@ def calibration(
             here = stretch.series in (None, path.name) and len(inside)
             for k in np.flatnonzero(weights).tolist() if here else ():
                 level = np.full(len(inside), weights[k])
-                one.plot(inside, level, color=colour(k), lw=6, alpha=0.35, solid_capstyle="butt")
+                one.plot(
+                    inside,
+                    level,
+                    color=colour(k),
+                    lw=6,
+                    alpha=0.35,
+                    clip_on=False,
+                    solid_capstyle="butt",
+                )
     axes[1].set_ylabel("")
     axes[1].set_ylim(axes[0].get_ylim())
     axes[0].get_legend().remove()
@@ -167,20 +174,28 @@ def latents(
             known = like(truth, z, "truth")[:, i]
             ax.plot(stamps, floor + _standardised(known), color=INK, lw=0.8, ls="--")
     tidy(ax, "time", "latent (standardised)")
-    ax.set_yticks(-LANE * np.arange(size), labels=labels)
-    ax.margins(x=0)
+    ax.set_yticks(-LANE * np.arange(size), labels=list(map(plain, labels)))
+    time_axis(ax.xaxis, stamps)
     return ax
 
 
 # -- parts -------------------------------------------------------------------------------------
 
 
+def _band(ax: Any, path: Trajectory, k: int, number: int, name: str) -> None:
+    """The share of regime k and its interval, as line number so and so."""
+    lower, upper = path.lower[:, k], path.upper[:, k]
+    ax.fill_between(path.time, lower, upper, color=colour(number), alpha=0.18, lw=0)
+    ax.plot(path.time, path.alpha[:, k], color=colour(number), ls=dash(number), lw=1.8,
+            label=plain(name))  # fmt: skip
+
+
 def _share_axis(ax: Any, path: Trajectory, label: str = "share of the mechanism") -> None:
     """From 0 to 1, or further where curves without the simplex go there."""
     shown = path.alpha[np.isfinite(path.alpha)]
     ax.set_ylim(min(-0.02, shown.min(initial=0.0)), max(1.02, shown.max(initial=1.0)))
-    ax.margins(x=0)
     tidy(ax, "time", label, grid="y")
+    time_axis(ax.xaxis, path.time)
 
 
 def _strip(path: Trajectory, values: np.ndarray, ax: Any, label: str) -> Any:
@@ -192,8 +207,8 @@ def _strip(path: Trajectory, values: np.ndarray, ax: Any, label: str) -> Any:
     ax.plot(path.time, values, color=INK, lw=1.0)
     _shade_flags(path, ax)
     ax.set_ylim(0, max(2.0, 1.1 * float(np.nanmax(values))))
-    ax.margins(x=0)
     tidy(ax, "time", label)
+    time_axis(ax.xaxis, path.time)
     return ax
 
 

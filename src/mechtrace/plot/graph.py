@@ -10,7 +10,7 @@ from ..errors import ConfigError
 from ..recover.network import Mechanisms
 from .inputs import regime_number
 from .matrices import SURE, as_mechanisms, effects
-from .style import INK, MINUS, PLUS, SOFT, axes_for, colour
+from .style import INK, MINUS, PLUS, SOFT, axes_for, colour, plain
 
 #: Radius of a node where the circle of all has radius 1.
 NODE = 0.13
@@ -50,14 +50,14 @@ def mechanism_graph(
             _arrow(ax, place[source], place[target], weight, abs(weight) / largest)
     ax.scatter(*place.T, s=420, color="white", edgecolor=SOFT, lw=1.2, zorder=3)
     for name, spot in zip(found.latents, place, strict=True):
-        ax.annotate(name, spot, ha="center", va="center", fontsize=9, color=INK, zorder=4)
+        ax.annotate(plain(name), spot, ha="center", va="center", fontsize=9, color=INK, zorder=4)
     ax.set_aspect("equal")
     ax.set_xlim(-1.55, 1.55)
     ax.set_ylim(-1.55, 1.55)
     ax.set_xticks([])
     ax.set_yticks([])
     ax.spines[:].set_visible(False)
-    ax.set_title(found.regimes[k], color=colour(k), fontsize=10)
+    ax.set_title(plain(found.regimes[k]), color=colour(k), fontsize=10)
     what = "differences to the usual" if difference else "effects"
     ax.set_xlabel(f"{what} at lag {lag}: solid +, dashed \N{MINUS SIGN}", color=SOFT, fontsize=8)
     return ax
@@ -68,7 +68,7 @@ def _arrow(ax: Any, start: np.ndarray, end: np.ndarray, weight: float, strength:
     from matplotlib.patches import FancyArrowPatch
     from matplotlib.path import Path
 
-    if start is end or np.allclose(start, end):
+    if np.allclose(start, end):
         out = start / np.linalg.norm(start)
         aside = np.array([-out[1], out[0]])
         points = [(0.8, 0.9), (3.8, 2.0), (3.8, -2.0), (0.9, -1.0)]

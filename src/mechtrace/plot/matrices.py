@@ -23,6 +23,7 @@ from .style import (
     effect_colours,
     name_ticks,
     panels_for,
+    plain,
 )
 
 #: Effects closer to zero than this many standard errors may be none: two-sided, 5 %.
@@ -50,7 +51,7 @@ def mechanisms(
     largest = float(np.abs(weights).max()) or 1.0
     for k, one in enumerate(axes):
         drawn = _effects(one, weights[k], found.latents, largest)
-        one.set_title(found.regimes[k], color=colour(k), fontsize=10)
+        one.set_title(plain(found.regimes[k]), color=colour(k), fontsize=10)
         if error is not None:
             _hatch(one, np.abs(weights[k]) < SURE * error[k])
         if k % min(columns, len(axes)):

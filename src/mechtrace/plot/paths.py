@@ -23,8 +23,10 @@ from .style import (
     colour_map,
     legend_above,
     name_ticks,
+    plain,
     share_colours,
     tidy,
+    time_axis,
 )
 
 if TYPE_CHECKING:
@@ -70,9 +72,8 @@ def overview(
     if any(path.regimes != regimes for path in curves):
         raise DataError("the series have different regimes", fix="use curves of one model")
     ax = axes_for(ax, (8, float(np.clip(1.2 + 0.22 * len(curves), 2.4, 7))))
-    dates = curves[0].time.dtype.kind == "M"
-    times = [_time_numbers(path.time) for path in curves]
-    first, last = min(time[0] for time in times), max(time[-1] for time in times)
+    span = np.array([min(p.time[0] for p in curves), max(p.time[-1] for p in curves)])
+    first, last = _time_numbers(span)
     pixels = np.ones((len(curves), COLUMNS, 3))
     k = regime_number(curves[0], regime)
     shade = share_colours(k, len(regimes))
@@ -81,16 +82,15 @@ def overview(
         found = np.where(np.isfinite(path.alpha).all(axis=1)[:, None], found, 1.0)
         flagged = (path.flag != "")[:, None]
         found = np.where(flagged, PALE * found + (1 - PALE), found)
-        pixels[row] = _sampled(times[row], found, np.linspace(first, last, COLUMNS))
+        pixels[row] = _sampled(_time_numbers(path.time), found, np.linspace(first, last, COLUMNS))
     edges = (first, max(last, first + 1e-9), len(curves) - 0.5, -0.5)
     ax.imshow(pixels, aspect="auto", extent=edges, interpolation="nearest")
-    if dates:
-        ax.xaxis_date()
     tidy(ax, "time", "series")
+    time_axis(ax.xaxis, span)
     name_ticks(ax.yaxis, [path.name for path in curves])
     if regime is None:
         for i, name in enumerate(regimes):
-            ax.plot([], [], "s", color=colour(i), label=name)
+            ax.plot([], [], "s", color=colour(i), label=plain(name))
         legend_above(ax)
     else:
         from matplotlib.cm import ScalarMappable
@@ -123,7 +123,7 @@ def _segment(ax: Any, path: Trajectory, used: np.ndarray, truth: np.ndarray | No
     time = path.time[known]
     for side, k in enumerate(used):
         ax.axvline(side, color=colour(k), lw=2.5)
-        ax.annotate(path.regimes[k], (side, 1.02), xycoords=("data", "axes fraction"),
+        ax.annotate(plain(path.regimes[k]), (side, 1.02), xycoords=("data", "axes fraction"),
                     ha="center", va="bottom", color=colour(k), fontsize=9)  # fmt: skip
     if truth is not None:
         ax.plot(_shares(truth, used)[:, 1], path.time, color=INK, lw=1.0, ls="--")
@@ -132,8 +132,8 @@ def _segment(ax: Any, path: Trajectory, used: np.ndarray, truth: np.ndarray | No
     ax.scatter(x, time, c=np.arange(len(x)), cmap=colour_map(EARLY, LATE), s=14, zorder=3)
     ax.set_xlim(-0.08, 1.08)
     ax.set_xticks([0, 0.5, 1], labels=["1 : 0", "½ : ½", "0 : 1"])
-    ax.invert_yaxis()
     tidy(ax, "mixture", "time")
+    time_axis(ax.yaxis, time[::-1])
 
 
 def _polygon(ax: Any, path: Trajectory, used: np.ndarray, truth: np.ndarray | None) -> None:
@@ -148,7 +148,7 @@ def _polygon(ax: Any, path: Trajectory, used: np.ndarray, truth: np.ndarray | No
         ax.plot(*ends.T, color=GRID, lw=0.8, zorder=0)
     for corner, k in zip(corners, used, strict=True):
         ax.plot(*corner, "o", color=colour(k), ms=8, zorder=4)
-        ax.annotate(path.regimes[k], 1.1 * corner, color=colour(k), fontsize=9,
+        ax.annotate(plain(path.regimes[k]), 1.1 * corner, color=colour(k), fontsize=9,
                     ha=("center", "left", "right")[int(np.sign(corner[0].round(6)))],
                     va="bottom" if corner[1] > 0 else "top")  # fmt: skip
     if truth is not None:

@@ -110,16 +110,34 @@ def _figure(size: tuple[float, float]) -> Any:
 # -- how axes look -----------------------------------------------------------------------------
 
 
+def plain(name: Any) -> str:
+    """A name of the user's as text: "$" starts no formula, "_" hides nothing from a legend."""
+    text = str(name).replace("$", r"\$")
+    return f"\N{ZERO WIDTH SPACE}{text}" if text.startswith("_") else text
+
+
 def tidy(ax: Any, x: str = "", y: str = "", *, grid: str = "") -> None:
     """Labels, two spines instead of four, and a faint grid along "x", "y" or "both"."""
-    ax.set_xlabel(x, color=INK)
-    ax.set_ylabel(y, color=INK)
+    ax.set_xlabel(plain(x), color=INK)
+    ax.set_ylabel(plain(y), color=INK)
     ax.spines[["top", "right"]].set_visible(False)
     ax.spines[["left", "bottom"]].set_color(SOFT)
     ax.tick_params(colors=SOFT, labelsize=8)
     if grid:
         ax.grid(axis=grid, color=GRID, lw=0.8)
         ax.set_axisbelow(True)
+
+
+def time_axis(axis: Any, time: np.ndarray) -> None:
+    """From the first time to the last; dates are written once where they are the same."""
+    if time.dtype.kind == "M":
+        from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+        locator = AutoDateLocator()
+        axis.set_major_locator(locator)
+        axis.set_major_formatter(ConciseDateFormatter(locator))
+    if len(time) > 1:
+        axis.axes.set(**{f"{axis.axis_name}lim": (time[0], time[-1])})
 
 
 def legend_above(ax: Any, *, columns: int = 8) -> None:
@@ -137,14 +155,20 @@ def legend_above(ax: Any, *, columns: int = 8) -> None:
 def name_ticks(axis: Any, names: Sequence[str], *, most: int = 25) -> None:
     """Names at 0, 1, 2 and so on; only some of them where there are many."""
     shown = range(0, len(names), -(-len(names) // most))
-    axis.set_ticks(shown, labels=[str(names[i]) for i in shown])
+    axis.set_ticks(shown, labels=[plain(names[i]) for i in shown])
 
 
 def colour_bar(ax: Any, drawn: Any, label: str, *, shrink: float = 1.0) -> Any:
     """A slim scale beside one axes, or beside several."""
     first = ax if hasattr(ax, "plot") else ax[0]
     bar = first.figure.colorbar(
-        drawn, ax=ax, label=label, fraction=0.04, pad=0.02, aspect=25 * shrink, shrink=shrink
+        drawn,
+        ax=ax,
+        label=plain(label),
+        fraction=0.04,
+        pad=0.02,
+        aspect=25 * shrink,
+        shrink=shrink,
     )
     bar.outline.set_visible(False)
     bar.ax.tick_params(colors=SOFT, labelsize=8)

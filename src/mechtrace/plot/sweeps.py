@@ -10,7 +10,19 @@ import numpy as np
 from ..diagnose.bounds import fitted_rate
 from ..errors import DataError
 from .inputs import like, numbers
-from .style import INK, MARKERS, SOFT, axes_for, colour, dash, legend_above, log_axis, tidy
+from .style import (
+    INK,
+    MARKERS,
+    SOFT,
+    axes_for,
+    colour,
+    dash,
+    legend_above,
+    log_axis,
+    panels_for,
+    plain,
+    tidy,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,7 +57,7 @@ def sweep(
         label = ", ".join(filter(None, (name, score if len(scores) > 1 or not name else "")))
         ax.fill_between(at, mean - spread, mean + spread, color=colour(i), alpha=0.15, lw=0)
         ax.plot(at, mean, color=colour(i), ls=dash(i), marker=MARKERS[i % len(MARKERS)], ms=5,
-                lw=1.6, label=label)  # fmt: skip
+                lw=1.6, label=plain(label))  # fmt: skip
     if log:
         log_axis(ax.xaxis, sorted(set(frame[x])))
     tidy(ax, x, scores[0] if len(scores) == 1 else "score", grid="both")
@@ -77,7 +89,7 @@ def error_against_length(
         fitted = np.exp(np.log(mean).mean() + rate * (np.log(at) - np.log(at).mean()))
         ax.plot(np.repeat(at, repeats.shape[1]), repeats.ravel(), MARKERS[i % len(MARKERS)],
                 color=colour(i), ms=4, alpha=0.6, mew=0)  # fmt: skip
-        ax.plot(at, fitted, color=colour(i), lw=1.6, label=f"{name}: $T^{{{rate:.2f}}}$")
+        ax.plot(at, fitted, color=colour(i), lw=1.6, label=f"{plain(name)}: $T^{{{rate:.2f}}}$")
     if bound is not None:
         ax.plot(at, like(bound, at, "bound"), color=INK, lw=1.0, ls="--", label="bound")
     log_axis(ax.xaxis, at.tolist())
@@ -112,6 +124,25 @@ def error_against_bound(errors: Any, bounds: Any, ax: Any = None) -> Any:
     return ax
 
 
+def theory(rows: Any, ax: Any = None) -> np.ndarray:
+    """Theorem 2 over worlds of varied noise and edges, as in the paper, in three panels.
+
+    Errors against bounds, sigma_min against what was varied, errors against the signal-to-noise
+    ratio. `plot.theory(theory_study()["rows"])`
+    """
+    frame = _frame(rows, ["varied", "value", "sigma_min", "snr", "error", "bound"])
+    axes = panels_for(ax, 3, size=(3.4, 3.1))
+    error_against_bound(frame["error"], frame["bound"], axes[0])
+    sweep(frame, "value", "sigma_min", axes[1], by="varied")
+    axes[1].set_xlabel("noise, or strength of the edges")
+    for i, (name, group) in enumerate(frame.groupby("varied", sort=False)):
+        axes[2].plot(group["snr"], group["error"], MARKERS[i % len(MARKERS)], color=colour(i),
+                     alpha=0.7, mew=0, label=plain(name))  # fmt: skip
+    tidy(axes[2], "effective signal-to-noise ratio", "error", grid="both")
+    legend_above(axes[2])
+    return axes
+
+
 def methods(scores: Mapping[str, Any], ax: Any = None, *, label: str = "score") -> Any:
     """Methods one below the other: every run a dot, the mean a bar with its standard deviation.
 
@@ -134,7 +165,7 @@ def methods(scores: Mapping[str, Any], ax: Any = None, *, label: str = "score") 
         ax.annotate(f"{mean:.3g}", (1.01, row), xycoords=("axes fraction", "data"), va="center",
                     fontsize=8, color=INK)  # fmt: skip
     tidy(ax, label, "method", grid="x")
-    ax.set_yticks(range(len(scores)), labels=list(scores))
+    ax.set_yticks(range(len(scores)), labels=list(map(plain, scores)))
     ax.set_ylim(len(scores) - 0.5, -0.5)
     return ax
 

@@ -18,6 +18,7 @@ from .style import (
     log_axis,
     name_ticks,
     panels_for,
+    plain,
     tidy,
 )
 
@@ -91,7 +92,7 @@ def diagnosis(found: Diagnosis, ax: Any = None) -> Any:
     ax.set_ylim(len(findings) - 0.4, -0.6)
     for label, finding in zip(ax.get_yticklabels(), findings, strict=False):
         label.set_color(LEVEL_COLOURS[finding.level])
-    ax.set_title(f"{found.name}: {found.verdict}", fontsize=10, loc="left", color=INK)
+    ax.set_title(f"{plain(found.name)}: {found.verdict}", fontsize=10, loc="left", color=INK)
     return ax
 
 
