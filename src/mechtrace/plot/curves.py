@@ -39,8 +39,9 @@ def trajectory(
 
     `plot.trajectory(trace.recover(panel), truth=alpha)`
     """
-    path, ax = as_curve(path), axes_for(ax)
+    path = as_curve(path)
     known = None if truth is None else like(truth, path.alpha, "truth")
+    ax = axes_for(ax)
     for k, name in enumerate(path.regimes):
         _band(ax, path, k, k, name)
         if known is not None:
@@ -69,14 +70,14 @@ def compare_curves(
     if not found:
         raise DataError("there is no curve to compare", fix="give at least one")
     paths = {name: as_curve(one) for name, one in found.items()}
-    ax = axes_for(ax)
     first = next(iter(paths.values()))
+    columns = [regime_number(path, regime) for path in paths.values()]
+    known = None if truth is None else like(truth, first.alpha, "truth")
+    ax = axes_for(ax)
     for i, (name, path) in enumerate(paths.items()):
-        k = regime_number(path, regime)
-        _band(ax, path, k, i, name)
-    k = regime_number(first, regime)
-    if truth is not None:
-        known = like(truth, first.alpha, "truth")
+        _band(ax, path, columns[i], i, name)
+    k = columns[0]
+    if known is not None:
         ax.plot(first.time, known[:, k], color=INK, lw=1.2, ls="--", label="truth")
     _share_axis(ax, first, f"share of {first.regimes[k]}")
     legend_above(ax)
@@ -98,12 +99,13 @@ def calibration(
     from ..recover.known import stretches_of
 
     pair = as_curve(before), as_curve(after)
+    stretches = [(one, one.truth(pair[0].regimes)) for one in stretches_of(known)]
     axes = panels_for(ax, 2, size=(4.4, 3.0))
     for one, path, title in zip(axes, pair, ("as recovered", "calibrated"), strict=True):
         trajectory(path, one, truth, events=False)
         one.set_title(title, fontsize=9, color=SOFT, loc="left")
-        for stretch in stretches_of(known):
-            weights, inside = stretch.truth(path.regimes), path.time[stretch.inside(path.time)]
+        for stretch, weights in stretches:
+            inside = path.time[stretch.inside(path.time)]
             here = stretch.series in (None, path.name) and len(inside)
             for k in np.flatnonzero(weights).tolist() if here else ():
                 level = np.full(len(inside), weights[k])
@@ -131,7 +133,7 @@ def residual(path: Trajectory, ax: Any = None) -> Any:
 
     `plot.residual(path)`
     """
-    path, ax = as_curve(path), axes_for(ax, (8, 1.8))
+    path = as_curve(path)
     return _strip(path, path.residual, ax, "residual")
 
 
@@ -140,7 +142,7 @@ def surprise(path: Trajectory, ax: Any = None) -> Any:
 
     `plot.surprise(path)`
     """
-    path, ax = as_curve(path), axes_for(ax, (8, 1.8))
+    path = as_curve(path)
     return _strip(path, path.surprise, ax, "surprise")
 
 
@@ -165,14 +167,14 @@ def latents(
             f"latents of shape {z.shape} have {len(stamps)} times and {len(labels)} names",
             fix="give one time for each row and one name for each column",
         )
+    known = None if truth is None else like(truth, z, "truth")
     ax = axes_for(ax, (8, 0.8 + 0.45 * size))
     for i in range(size):
         floor = -i * LANE
         ax.axhline(floor, color=GRID, lw=0.8, zorder=0)
         ax.plot(stamps, floor + _standardised(z[:, i]), color=colour(0), lw=1.0)
-        if truth is not None:
-            known = like(truth, z, "truth")[:, i]
-            ax.plot(stamps, floor + _standardised(known), color=INK, lw=0.8, ls="--")
+        if known is not None:
+            ax.plot(stamps, floor + _standardised(known[:, i]), color=INK, lw=0.8, ls="--")
     tidy(ax, "time", "latent (standardised)")
     ax.set_yticks(-LANE * np.arange(size), labels=list(map(plain, labels)))
     time_axis(ax.xaxis, stamps)
@@ -201,6 +203,7 @@ def _share_axis(ax: Any, path: Trajectory, label: str = "share of the mechanism"
 def _strip(path: Trajectory, values: np.ndarray, ax: Any, label: str) -> Any:
     if not np.isfinite(values).any():
         raise DataError(f"nothing is known of the {label} of {path.name}", fix="recover it again")
+    ax = axes_for(ax, (8, 1.8))
     ax.axhline(1.0, color=SOFT, lw=0.8, ls=":")
     ax.fill_between(path.time, 1.0, np.maximum(values, 1.0), color=FLAG_COLOURS["unexplained"],
                     alpha=0.25, lw=0)  # fmt: skip

@@ -81,7 +81,10 @@ def mechanisms_at(
         )
     if not len(times):
         raise DataError("there is no time to show", fix="give at least one")
-    stamps = np.asarray(times, dtype=path.time.dtype if path.time.dtype.kind == "M" else float)
+    try:
+        stamps = np.asarray(times, dtype="M8[ns]" if path.time.dtype.kind == "M" else float)
+    except (TypeError, ValueError) as error:
+        raise DataError("these are no times", fix=f"give times such as {path.time[0]}") from error
     steps = np.abs(path.time[:, None] - stamps).argmin(axis=0)
     weights = found.at(path.alpha[steps])[:, lag_number(found, lag)]
     axes = panels_for(ax, len(steps))

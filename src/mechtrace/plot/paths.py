@@ -49,8 +49,8 @@ def simplex_path(path: Trajectory | Any, ax: Any = None, *, truth: Any = None) -
     """
     path = as_curve(path)
     used = _at_work(path.alpha)
-    ax = axes_for(ax, (4.2, 3.8))
     known = None if truth is None else like(truth, path.alpha, "truth")
+    ax = axes_for(ax, (4.2, 3.8))
     if len(used) == 2:
         _segment(ax, path, used, known)
     else:
@@ -71,11 +71,11 @@ def overview(
     regimes = curves[0].regimes
     if any(path.regimes != regimes for path in curves):
         raise DataError("the series have different regimes", fix="use curves of one model")
+    k = regime_number(curves[0], regime)
     ax = axes_for(ax, (8, float(np.clip(1.2 + 0.22 * len(curves), 2.4, 7))))
     span = np.array([min(p.time[0] for p in curves), max(p.time[-1] for p in curves)])
     first, last = _time_numbers(span)
     pixels = np.ones((len(curves), COLUMNS, 3))
-    k = regime_number(curves[0], regime)
     shade = share_colours(k, len(regimes))
     for row, path in enumerate(curves):
         found = _mixed(path.alpha) if regime is None else shade(path.alpha[:, k])[:, :3]
@@ -112,15 +112,13 @@ def _at_work(alpha: np.ndarray) -> np.ndarray:
 
 
 def _shares(alpha: np.ndarray, used: np.ndarray) -> np.ndarray:
-    """Shares among the regimes that take part, of steps that are known."""
-    mine = alpha[np.isfinite(alpha).all(axis=1)][:, used]
-    return mine / mine.sum(axis=1, keepdims=True)
+    """Shares among the regimes that take part."""
+    total = alpha[:, used].sum(axis=1, keepdims=True)
+    return alpha[:, used] / np.where(total > 0, total, np.nan)
 
 
 def _segment(ax: Any, path: Trajectory, used: np.ndarray, truth: np.ndarray | None) -> None:
     """From one regime to the other, time running downwards."""
-    known = np.isfinite(path.alpha).all(axis=1)
-    time = path.time[known]
     for side, k in enumerate(used):
         ax.axvline(side, color=colour(k), lw=2.5)
         ax.annotate(plain(path.regimes[k]), (side, 1.02), xycoords=("data", "axes fraction"),
@@ -128,12 +126,12 @@ def _segment(ax: Any, path: Trajectory, used: np.ndarray, truth: np.ndarray | No
     if truth is not None:
         ax.plot(_shares(truth, used)[:, 1], path.time, color=INK, lw=1.0, ls="--")
     x = _shares(path.alpha, used)[:, 1]
-    ax.plot(x, time, color=SOFT, lw=0.8)
-    ax.scatter(x, time, c=np.arange(len(x)), cmap=colour_map(EARLY, LATE), s=14, zorder=3)
+    ax.plot(x, path.time, color=SOFT, lw=0.8)
+    ax.scatter(x, path.time, c=np.arange(len(x)), cmap=colour_map(EARLY, LATE), s=14, zorder=3)
     ax.set_xlim(-0.08, 1.08)
     ax.set_xticks([0, 0.5, 1], labels=["1 : 0", "½ : ½", "0 : 1"])
     tidy(ax, "mixture", "time")
-    time_axis(ax.yaxis, time[::-1])
+    time_axis(ax.yaxis, path.time[::-1])
 
 
 def _polygon(ax: Any, path: Trajectory, used: np.ndarray, truth: np.ndarray | None) -> None:

@@ -33,10 +33,11 @@ def track(
         raise DataError(
             f"positions have shape {xy.shape}", fix="give x and y of two steps or more"
         )
+    k = regime_number(path, regime)
     ax = axes_for(ax, (5, 4))
     from matplotlib.collections import LineCollection
 
-    shade = _Shade(path, regime)
+    shade = _Shade(path, k)
     if image is not None:
         ax.imshow(image, cmap="gray")
     pieces = np.stack([xy[:-1], xy[1:]], axis=1)
@@ -81,12 +82,13 @@ def skeletons(
         )
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.min() < 0 or pairs.max() >= body.shape[1]:
         raise DataError(
-            "the bones are no pairs of joints", fix=f"count joints up to {body.shape[1] - 1}"
+            "the bones are no pairs of joints", fix=f"number joints from 0 to {body.shape[1] - 1}"
         )
+    k, steps = regime_number(path, regime), _spread(len(path), count)
     ax = axes_for(ax, (1.6 * count + 1, 2.8))
     from matplotlib.collections import LineCollection
 
-    shade, steps = _Shade(path, regime), _spread(len(path), count)
+    shade = _Shade(path, k)
     flat = body[:, :, list(plane)]
     flat[..., 0] -= flat[..., 0].mean(axis=1, keepdims=True)
     width, height = np.ptp(flat[steps], axis=(0, 1))
@@ -125,10 +127,11 @@ def frames(
         raise DataError(f"images have shape {film.shape}", fix="put 1, 3 or 4 colours last")
     film = film[..., 0] if film.shape[3:] == (1,) else film
     low, high = float(np.nanmin(film)), float(np.nanmax(film))
+    k, steps = regime_number(path, regime), _spread(len(path), count)
     ax = axes_for(ax, (1.5 * count + 1, 2.2))
     from matplotlib.patches import Rectangle
 
-    shade, steps = _Shade(path, regime), _spread(len(path), count)
+    shade = _Shade(path, k)
     height, width = film.shape[1:3]
     apart, line = 1.15 * width, 0.03 * width
     for place, step in enumerate(steps):
@@ -152,8 +155,7 @@ def frames(
 class _Shade:
     """Colours by the share of one regime."""
 
-    def __init__(self, path: Trajectory, regime: str | None) -> None:
-        k = regime_number(path, regime)
+    def __init__(self, path: Trajectory, k: int) -> None:
         self.share = path.alpha[:, k]
         self.map = share_colours(k, len(path.regimes)).with_extremes(bad=SOFT)
         self.label = f"share of {path.regimes[k]}"

@@ -133,20 +133,22 @@ def time_axis(axis: Any, time: np.ndarray) -> None:
     if time.dtype.kind == "M":
         from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
-        locator = AutoDateLocator()
+        locator, across = AutoDateLocator(), axis.axis_name == "x"
         axis.set_major_locator(locator)
-        axis.set_major_formatter(ConciseDateFormatter(locator))
+        axis.set_major_formatter(ConciseDateFormatter(locator, show_offset=across))
     if len(time) > 1:
         axis.axes.set(**{f"{axis.axis_name}lim": (time[0], time[-1])})
 
 
-def legend_above(ax: Any, *, columns: int = 8) -> None:
-    """A legend above the axes, where it covers nothing."""
-    count = len(ax.get_legend_handles_labels()[1])
+def legend_above(ax: Any) -> None:
+    """A legend above the axes, where it covers nothing, in as many columns as fit."""
+    names = ax.get_legend_handles_labels()[1]
+    width = ax.get_window_extent().width / ax.figure.dpi
+    needed = sum(0.35 + 0.05 * len(name) for name in names)  # inches, about
     ax.legend(
         loc="lower center",
         bbox_to_anchor=(0.5, 1.0),
-        ncol=min(count, columns),
+        ncol=int(np.clip(len(names) * width / needed, 1, len(names))),
         frameon=False,
         fontsize=8,
     )

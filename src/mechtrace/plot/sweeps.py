@@ -44,7 +44,7 @@ def sweep(
     "single"])`
     """
     scores = [y] if isinstance(y, str) else list(y)
-    frame = _frame(table, [x, *scores, *([by] if by else [])])
+    frame = _frame(table, [x, *scores], by)
     groups = (
         [("", frame)] if by is None else [(str(k), g) for k, g in frame.groupby(by, sort=False)]
     )
@@ -62,7 +62,7 @@ def sweep(
         log_axis(ax.xaxis, sorted(set(frame[x])))
     tidy(ax, x, scores[0] if len(scores) == 1 else "score", grid="both")
     if len(lines) > 1:
-        legend_above(ax, columns=3)
+        legend_above(ax)
     return ax
 
 
@@ -73,25 +73,20 @@ def error_against_length(
 
     Of several methods: errors by name. `plot.error_against_length([50, 100, 200], errors)`
     """
-    at = numbers(lengths, "lengths", 1)
+    at = _positive(numbers(lengths, "lengths", 1), "lengths")
     named = errors if isinstance(errors, Mapping) else {"error": errors}
+    found = {name: _repeats(values, name, at) for name, values in named.items()}
+    limit = None if bound is None else like(bound, at, "bound")
     ax = axes_for(ax, (4.6, 3.4))
-    for i, (name, values) in enumerate(named.items()):
-        found = _positive(numbers(values, name, 1, 2), name)
-        if len(found) != len(at) or len(at) < 2:
-            raise DataError(
-                f"{name} has {len(found)} rows for {len(at)} lengths",
-                fix="give one for each of two or more",
-            )
-        repeats = found.reshape(len(at), -1)
+    for i, (name, repeats) in enumerate(found.items()):
         mean = repeats.mean(axis=1)
         rate = fitted_rate(at, mean)
         fitted = np.exp(np.log(mean).mean() + rate * (np.log(at) - np.log(at).mean()))
         ax.plot(np.repeat(at, repeats.shape[1]), repeats.ravel(), MARKERS[i % len(MARKERS)],
                 color=colour(i), ms=4, alpha=0.6, mew=0)  # fmt: skip
         ax.plot(at, fitted, color=colour(i), lw=1.6, label=f"{plain(name)}: $T^{{{rate:.2f}}}$")
-    if bound is not None:
-        ax.plot(at, like(bound, at, "bound"), color=INK, lw=1.0, ls="--", label="bound")
+    if limit is not None:
+        ax.plot(at, limit, color=INK, lw=1.0, ls="--", label="bound")
     log_axis(ax.xaxis, at.tolist())
     log_axis(ax.yaxis)
     tidy(ax, "length of the recording T", "error", grid="both")
@@ -130,7 +125,7 @@ def theory(rows: Any, ax: Any = None) -> np.ndarray:
     Errors against bounds, sigma_min against what was varied, errors against the signal-to-noise
     ratio. `plot.theory(theory_study()["rows"])`
     """
-    frame = _frame(rows, ["varied", "value", "sigma_min", "snr", "error", "bound"])
+    frame = _frame(rows, ["value", "sigma_min", "snr", "error", "bound"], "varied")
     axes = panels_for(ax, 3, size=(3.4, 3.1))
     error_against_bound(frame["error"], frame["bound"], axes[0])
     sweep(frame, "value", "sigma_min", axes[1], by="varied")
@@ -170,20 +165,32 @@ def methods(scores: Mapping[str, Any], ax: Any = None, *, label: str = "score") 
     return ax
 
 
-def _frame(table: Any, needed: list[str]) -> pd.DataFrame:
+def _frame(table: Any, columns: list[str], by: str | None) -> pd.DataFrame:
+    """A table that has these columns of numbers, and one of names."""
     import pandas as pd
 
     try:
         frame = pd.DataFrame(table)
     except (TypeError, ValueError) as error:
         raise DataError("this is no table", fix="give rows or columns by name") from error
-    missing = [name for name in needed if name not in frame]
+    missing = [name for name in [*columns, *([by] if by else [])] if name not in frame]
     if missing or frame.empty:
         what = f"no column {missing[0]!r}" if missing else "no rows"
         raise DataError(
             f"the table has {what}", fix=f"it has {', '.join(map(str, frame.columns)) or 'none'}"
         )
-    return frame
+    return frame.assign(**{name: numbers(frame[name], name, 1) for name in columns})
+
+
+def _repeats(values: Any, name: str, lengths: np.ndarray) -> np.ndarray:
+    """Errors (n, repeats) of n lengths."""
+    found = _positive(numbers(values, name, 1, 2), name)
+    if len(found) != len(lengths) or len(lengths) < 2:
+        raise DataError(
+            f"{name} has {len(found)} rows for {len(lengths)} lengths",
+            fix="give one for each, two at least",
+        )
+    return found.reshape(len(found), -1)
 
 
 def _positive(values: np.ndarray, name: str) -> np.ndarray:
