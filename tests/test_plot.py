@@ -105,6 +105,8 @@ FIGURES = {
     "trajectory of an array": lambda ax: plot.trajectory(TRUTH, ax),
     "trajectory of dates": lambda ax: plot.trajectory(made(time=DATES), ax),
     "trajectory of ten": lambda ax: plot.trajectory(MANY, ax),
+    "trajectory, unknown": lambda ax: plot.trajectory(TRUTH * np.nan, ax),
+    "simplex of two, unknown": lambda ax: plot.simplex_path(TRUTH * np.nan, ax),
     "trajectory of one step": lambda ax: plot.trajectory(TRUTH[:1], ax),
     "trajectory, hostile": lambda ax: plot.trajectory(made(HOSTILE), ax),
     "compare_curves": lambda ax: plot.compare_curves({"a": PATH, "_$": TRUTH}, ax, truth=TRUTH),
@@ -117,6 +119,7 @@ FIGURES = {
     "latents, unknown": lambda ax: plot.latents(np.full((5, 2), np.nan), ax),
     "overview": lambda ax: plot.overview([PATH, made(name="$other$")], ax),
     "overview of one regime": lambda ax: plot.overview([PAIR] * 30, ax, regime="run"),
+    "overview of one step": lambda ax: plot.overview([TRUTH[:1]], ax),
     "overview of dates": lambda ax: plot.overview([made(time=DATES)], ax),
     "simplex of two": lambda ax: plot.simplex_path(PAIR, ax, truth=np.nan_to_num(PAIR.alpha)),
     "simplex of dates": lambda ax: plot.simplex_path(made(("a", "b"), DATES), ax),
@@ -129,6 +132,8 @@ FIGURES = {
     "mechanisms_at of dates": lambda ax: plot.mechanisms_at(
         MATRICES, made(time=DATES), DATES[[0, 5]], ax
     ),
+    "mechanisms_at, unknown": lambda ax: plot.mechanisms_at(MATRICES, PATH, [11], ax),
+    "mechanism_graph, unknown": lambda ax: plot.mechanism_graph(np.full((2, 3, 3), np.nan), ax=ax),
     "mechanism_graph": lambda ax: plot.mechanism_graph(MATRICES, "run", ax),
     "mechanism_graph, difference": lambda ax: plot.mechanism_graph(
         RANDOM.random((2, 3, 3)), ax=ax, difference=True, top=4
@@ -335,6 +340,7 @@ BAD = {
     "no residual": (lambda: plot.residual(TRUTH), "nothing is known of the residual"),
     "names of latents": (lambda: plot.latents(Z, names=["a"]), "one name for each column"),
     "no series": (lambda: plot.overview([]), "at least one"),
+    "dates and numbers": (lambda: plot.overview([PATH, made(time=DATES)]), "others numbers"),
     "other regimes": (lambda: plot.overview([PATH, PAIR]), "different regimes"),
     "one regime": (lambda: plot.simplex_path(np.ones((5, 1))), "at least two"),
     "no squares": (lambda: plot.mechanisms(np.ones((2, 3, 4))), "square"),
@@ -351,11 +357,13 @@ BAD = {
     "no model axes": (lambda: plot.axes_evidence(PATH), "cannot be drawn"),
     "no diagnosis": (lambda: plot.diagnosis(PATH), "cannot be drawn"),
     "no history": (lambda: plot.training(3), "fitted model"),
+    "strange history": (lambda: plot.training([HISTORY[0] | {"loss": "a"}]), "fitted model"),
     "empty history": (lambda: plot.training([]), "no evaluations"),
     "no table": (lambda: plot.sweep(3, "x", "y"), "no table"),
     "no column": (lambda: plot.sweep(ROWS, "x", "score"), "no column 'x'"),
     "no rows": (lambda: plot.sweep({"x": [], "y": []}, "x", "y"), "no rows"),
     "no numbers": (lambda: plot.sweep(ROWS, "noise", "method"), "numbers"),
+    "zero on a log scale": (lambda: plot.sweep({"x": [0], "y": [1]}, "x", "y", log=True), "zeros"),
     "lengths apart": (lambda: plot.error_against_length([1, 2], [1.0]), "2 lengths"),
     "zero errors": (lambda: plot.error_against_length([1, 2], [1.0, 0.0]), "positive"),
     "bounds apart": (lambda: plot.error_against_bound([1.0], [1.0, 2.0]), "bounds"),
@@ -366,6 +374,7 @@ BAD = {
     "no such joint": (lambda: plot.skeletons(JOINTS, [(0, 4)], PATH), "from 0 to 3"),
     "no pairs": (lambda: plot.skeletons(JOINTS, [], PATH), "pairs"),
     "no snapshots": (lambda: plot.skeletons(JOINTS, BONES, PATH, count=0), "at least one"),
+    "nothing seen": (lambda: plot.frames(FILM * np.nan, PATH), "show nothing"),
     "strange colours": (lambda: plot.frames(np.ones((STEPS, 3, 3, 5)), PATH), "colours last"),
 }
 

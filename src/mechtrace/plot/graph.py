@@ -9,7 +9,7 @@ import numpy as np
 from ..errors import ConfigError
 from ..recover.network import Mechanisms
 from .inputs import regime_number
-from .matrices import SURE, as_mechanisms, effects
+from .matrices import SURE, as_mechanisms, effects, largest_of
 from .style import INK, MINUS, PLUS, SOFT, axes_for, colour, plain
 
 #: Radius of a node where the circle of all has radius 1.
@@ -33,10 +33,9 @@ def mechanism_graph(
     found = as_mechanisms(found)
     k = regime_number(found, regime)
     weights, error = effects(found, lag, difference)
-    largest = float(np.abs(weights).max()) or 1.0
-    shown = weights[k] if error is None else np.where(
-        np.abs(weights[k]) >= SURE * error[k], weights[k], 0.0
-    )  # fmt: skip
+    shown, largest = np.nan_to_num(weights[k]), largest_of(weights)
+    if error is not None:
+        shown = np.where(np.abs(shown) >= SURE * error[k], shown, 0.0)
     if top < 1:
         raise ConfigError(f"top = {top}", fix="show at least one effect")
     ax = axes_for(ax, (4, 4))

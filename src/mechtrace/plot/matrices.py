@@ -48,7 +48,7 @@ def mechanisms(
     found = as_mechanisms(found)
     weights, error = effects(found, lag, difference)
     axes = panels_for(ax, len(weights), columns=columns)
-    largest = float(np.abs(weights).max()) or 1.0
+    largest = largest_of(weights)
     for k, one in enumerate(axes):
         drawn = _effects(one, weights[k], found.latents, largest)
         one.set_title(plain(found.regimes[k]), color=colour(k), fontsize=10)
@@ -88,7 +88,7 @@ def mechanisms_at(
     steps = np.abs(path.time[:, None] - stamps).argmin(axis=0)
     weights = found.at(path.alpha[steps])[:, lag_number(found, lag)]
     axes = panels_for(ax, len(steps))
-    largest = float(np.nanmax(np.abs(weights))) or 1.0
+    largest = largest_of(weights)
     for one, moment, matrix in zip(axes, moments(path, steps), weights, strict=True):
         drawn = _effects(one, matrix, found.latents, largest)
         one.set_title(f"t = {moment}", fontsize=10, color=INK)
@@ -169,6 +169,11 @@ def effects(found: Mechanisms, lag: int, difference: bool) -> tuple[np.ndarray, 
     if error is not None:  # the median of many is surer than any one of them
         error = np.sqrt(error**2 + (error**2).mean(axis=0) / max(1, kinds - 1))
     return weights, error
+
+
+def largest_of(weights: np.ndarray) -> float:
+    """The size of the strongest effect that is known, 1 where there is none."""
+    return float(np.abs(weights[np.isfinite(weights)]).max(initial=0.0)) or 1.0
 
 
 def _correlations(y: np.ndarray, x: np.ndarray) -> np.ndarray:

@@ -71,6 +71,8 @@ def overview(
     regimes = curves[0].regimes
     if any(path.regimes != regimes for path in curves):
         raise DataError("the series have different regimes", fix="use curves of one model")
+    if len({path.time.dtype.kind == "M" for path in curves}) > 1:
+        raise DataError("some series have dates, others numbers", fix="show them one by one")
     k = regime_number(curves[0], regime)
     ax = axes_for(ax, (8, float(np.clip(1.2 + 0.22 * len(curves), 2.4, 7))))
     span = np.array([min(p.time[0] for p in curves), max(p.time[-1] for p in curves)])

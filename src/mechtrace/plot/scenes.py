@@ -126,7 +126,10 @@ def frames(
     if film.ndim == 4 and film.shape[3] not in (1, 3, 4):
         raise DataError(f"images have shape {film.shape}", fix="put 1, 3 or 4 colours last")
     film = film[..., 0] if film.shape[3:] == (1,) else film
-    low, high = float(np.nanmin(film)), float(np.nanmax(film))
+    seen = film[np.isfinite(film)]
+    if not len(seen):
+        raise DataError("the images show nothing", fix="give some that are known")
+    low, high = float(seen.min()), float(seen.max())
     k, steps = regime_number(path, regime), _spread(len(path), count)
     ax = axes_for(ax, (1.5 * count + 1, 2.2))
     from matplotlib.patches import Rectangle

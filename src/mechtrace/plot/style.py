@@ -136,7 +136,7 @@ def time_axis(axis: Any, time: np.ndarray) -> None:
         locator, across = AutoDateLocator(), axis.axis_name == "x"
         axis.set_major_locator(locator)
         axis.set_major_formatter(ConciseDateFormatter(locator, show_offset=across))
-    if len(time) > 1:
+    if time[0] != time[-1]:
         axis.axes.set(**{f"{axis.axis_name}lim": (time[0], time[-1])})
 
 

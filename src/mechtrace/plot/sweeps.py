@@ -45,6 +45,8 @@ def sweep(
     """
     scores = [y] if isinstance(y, str) else list(y)
     frame = _frame(table, [x, *scores], by)
+    if log:
+        _positive(frame[x].to_numpy(), x)
     groups = (
         [("", frame)] if by is None else [(str(k), g) for k, g in frame.groupby(by, sort=False)]
     )

@@ -53,9 +53,10 @@ def axes_evidence(found: Axes, ax: Any = None) -> Any:
         )
         ax.text(len(kinds) - 0.4, row, words, va="center", fontsize=8,
                 color=INK if axis.identified else SOFT)  # fmt: skip
-    counts = {e.kind: f"{e.kind}\n{e.identified} of {size} alone" for e in found.evidence}
-    tidy(ax, "evidence", "axis")
-    name_ticks(ax.xaxis, [counts.get(kind, kind) for kind in kinds])
+    counts = {e.kind: f"{e.kind}: {e.identified} of {size}" for e in found.evidence}
+    tidy(ax, "evidence, and how many axes it tells apart alone", "axis")
+    labels = [plain(counts.get(kind, kind)) for kind in kinds]
+    ax.set_xticks(range(len(kinds)), labels=labels, rotation=25, ha="right")
     name_ticks(ax.yaxis, found.names)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
@@ -105,15 +106,18 @@ def training(found: Any, ax: Any = None) -> np.ndarray:
     facts = getattr(found, "facts_", {}).get("training", {})
     try:
         steps = [record["step"] for record in history]
-        curves = [[record[key] for record in history] for key in ("held_out_elbo", "loss")]
-    except (TypeError, KeyError) as error:
+        curves = [
+            np.array([record[key] for record in history], dtype=float)
+            for key in ("held_out_elbo", "loss")
+        ]
+    except (TypeError, KeyError, ValueError) as error:
         raise DataError("this is no history of a fit", fix="give a fitted model") from error
     if not steps:
         raise DataError("no evaluations were kept", fix="fit with evaluations")
     axes = panels_for(ax, 2, size=(3.8, 2.6))
     titles = ("held-out ELBO (nats per step)", "training loss")
     for k, (one, values, title) in enumerate(zip(axes, curves, titles, strict=True)):
-        one.plot(steps, np.array(values, dtype=float), "o-", color=colour(k), lw=1.6, ms=3.5)
+        one.plot(steps, values, "o-", color=colour(k), lw=1.6, ms=3.5)
         if facts.get("best_step") is not None:
             one.axvline(facts["best_step"], color=SOFT, lw=0.8, ls="--")
         tidy(one, "step", title, grid="y")
