@@ -244,13 +244,20 @@ def test_simplex_corners_are_the_pure_regimes():
     assert np.allclose(dots[known], (TRUTH @ corners)[known])
 
 
-def test_overview_mixes_the_colours_of_the_regimes():
-    alpha = np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
-    pixels = plot.overview([alpha]).images[0].get_array()
-    pure = [np.array(to_rgba(colour)[:3]) for colour in plot.COLOURS[:2]]
-    assert np.allclose(pixels[0, 0], pure[0])
-    assert np.allclose(pixels[0, 300], pure[1])
-    assert np.allclose(pixels[0, -1], (pure[0] + pure[1]) / 2)
+def test_overview_stacks_the_colours_of_the_regimes():
+    alpha = np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5], [np.nan, np.nan]])
+    pixels = plot.overview([alpha]).images[0].get_array() / 255
+    below, above = (np.array(to_rgba(colour)[:3]) for colour in plot.COLOURS[:2])
+    for column, (top, floor) in enumerate([(below, below), (above, above), (above, below)]):
+        assert np.allclose(pixels[4, 200 * column], top, atol=0.005)
+        assert np.allclose(pixels[-1, 200 * column], floor, atol=0.005)
+    assert (pixels[:, -1] == 1).all()
+
+
+def test_overview_of_thousands_shows_the_leader_of_each():
+    pixels = plot.overview([np.array([[0.8, 0.2], [0.1, 0.9]])] * 2000).images[0].get_array()
+    assert pixels.shape == (2000, 600, 3)
+    assert to_hex(pixels[7, 0] / 255) == plot.COLOURS[0].lower()
 
 
 def test_effects_that_may_be_none_are_hatched_and_no_arrows():

@@ -8,8 +8,9 @@ divided). Colours are those of the report; nothing global is changed.
 from .curves import calibration, compare_curves, latents, residual, surprise, trajectory
 from .graph import mechanism_graph
 from .inputs import curve
+from .many import overview
 from .matrices import correlation, mechanisms, mechanisms_at
-from .paths import overview, simplex_path
+from .paths import simplex_path
 from .scenes import frames, skeletons, track
 from .style import COLOURS
 from .sweeps import error_against_bound, error_against_length, methods, sweep, theory

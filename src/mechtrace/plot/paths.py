@@ -1,17 +1,15 @@
-"""Curves without a time axis, or many of them at once: the simplex, and the overview."""
+"""The path of a curve on the simplex."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import DataError
-from .inputs import as_curve, like, regime_number
+from .inputs import as_curve, like
 from .style import (
-    COLOURS,
     EARLY,
     GRID,
     INK,
@@ -21,10 +19,7 @@ from .style import (
     colour,
     colour_bar,
     colour_map,
-    legend_above,
-    name_ticks,
     plain,
-    share_colours,
     tidy,
     time_axis,
 )
@@ -34,10 +29,6 @@ if TYPE_CHECKING:
 
 #: A regime that never gets this share is left out of the simplex.
 AT_WORK = 0.1
-#: Columns of the overview.
-COLUMNS = 600
-#: How much is left of a colour where a step is flagged.
-PALE = 0.35
 
 
 def simplex_path(path: Trajectory | Any, ax: Any = None, *, truth: Any = None) -> Any:
@@ -56,52 +47,6 @@ def simplex_path(path: Trajectory | Any, ax: Any = None, *, truth: Any = None) -
     else:
         _polygon(ax, path, used, known)
     return ax
-
-
-def overview(
-    paths: Sequence[Trajectory | Any], ax: Any = None, *, regime: str | None = None
-) -> Any:
-    """One row per series, coloured by the mixture of its regimes, or by the share of one of them.
-
-    Pale steps are flagged. `plot.overview(trace.recover(panel))`
-    """
-    curves = [as_curve(path) for path in paths]
-    if not curves:
-        raise DataError("there is no series to show", fix="give at least one")
-    regimes = curves[0].regimes
-    if any(path.regimes != regimes for path in curves):
-        raise DataError("the series have different regimes", fix="use curves of one model")
-    if len({path.time.dtype.kind == "M" for path in curves}) > 1:
-        raise DataError("some series have dates, others numbers", fix="show them one by one")
-    k = regime_number(curves[0], regime)
-    ax = axes_for(ax, (8, float(np.clip(1.2 + 0.22 * len(curves), 2.4, 7))))
-    span = np.array([min(p.time[0] for p in curves), max(p.time[-1] for p in curves)])
-    first, last = _time_numbers(span)
-    pixels = np.ones((len(curves), COLUMNS, 3))
-    shade = share_colours(k, len(regimes))
-    for row, path in enumerate(curves):
-        found = _mixed(path.alpha) if regime is None else shade(path.alpha[:, k])[:, :3]
-        found = np.where(np.isfinite(path.alpha).all(axis=1)[:, None], found, 1.0)
-        flagged = (path.flag != "")[:, None]
-        found = np.where(flagged, PALE * found + (1 - PALE), found)
-        pixels[row] = _sampled(_time_numbers(path.time), found, np.linspace(first, last, COLUMNS))
-    edges = (first, max(last, first + 1e-9), len(curves) - 0.5, -0.5)
-    ax.imshow(pixels, aspect="auto", extent=edges, interpolation="nearest")
-    tidy(ax, "time", "series")
-    time_axis(ax.xaxis, span)
-    name_ticks(ax.yaxis, [path.name for path in curves])
-    if regime is None:
-        for i, name in enumerate(regimes):
-            ax.plot([], [], "s", color=colour(i), label=plain(name))
-        legend_above(ax)
-    else:
-        from matplotlib.cm import ScalarMappable
-
-        colour_bar(ax, ScalarMappable(cmap=shade), f"share of {regime}")
-    return ax
-
-
-# -- the simplex -------------------------------------------------------------------------------
 
 
 def _at_work(alpha: np.ndarray) -> np.ndarray:
@@ -166,29 +111,3 @@ def _polygon(ax: Any, path: Trajectory, used: np.ndarray, truth: np.ndarray | No
     ax.set_xlabel("each corner is a pure regime", color=SOFT, fontsize=8)
     bar = colour_bar(ax, dots, "time", shrink=0.5)
     bar.set_ticks([0, 1], labels=["start", "end"])
-
-
-# -- the overview ------------------------------------------------------------------------------
-
-
-def _mixed(alpha: np.ndarray) -> np.ndarray:
-    """The colours of the regimes, mixed as the regimes are: (T, 3)."""
-    from matplotlib.colors import to_rgb
-
-    pure = np.array([to_rgb(COLOURS[k % len(COLOURS)]) for k in range(alpha.shape[1])])
-    return np.clip(np.nan_to_num(alpha) @ pure, 0, 1)
-
-
-def _time_numbers(time: np.ndarray) -> np.ndarray:
-    """Times as matplotlib counts them."""
-    from matplotlib.dates import date2num
-
-    return np.asarray(date2num(time) if time.dtype.kind == "M" else time, dtype=float)
-
-
-def _sampled(time: np.ndarray, colours: np.ndarray, grid: np.ndarray) -> np.ndarray:
-    """The colour of the nearest step at each time of the grid, white where there is none."""
-    middles = (time[1:] + time[:-1]) / 2
-    half = float(np.median(np.diff(time))) / 2 if len(time) > 1 else np.inf
-    inside = (grid >= time[0] - half) & (grid <= time[-1] + half)
-    return np.where(inside[:, None], colours[np.searchsorted(middles, grid)], 1.0)

@@ -75,13 +75,13 @@ def panels_for(
     """`count` axes: those that were given, or one given that is divided, or new ones."""
     columns = min(count, columns or count)
     rows = -(-count // columns)
-    if ax is not None and not hasattr(ax, "plot"):
-        given = np.array(ax, dtype=object).ravel() if np.iterable(ax) else np.empty(0)
+    if ax is not None and (count == 1 or not hasattr(ax, "plot")):
+        given = np.array(ax, dtype=object).ravel()
         if len(given) < count:
             raise ConfigError(
                 f"{count} panels do not fit into {len(given)} axes", fix=f"give {count} axes"
             )
-        return np.array([axes_for(one) for one in given[:count]], dtype=object)
+        return np.array([axes_for(one) for one in given[:count]], object)
     if ax is None:
         figure = _figure((size[0] * columns + 0.8, size[1] * rows + 0.3))
         grid = figure.add_gridspec(rows, columns)
