@@ -13,6 +13,7 @@ from ..errors import ConfigError, DataError
 from ..recover.network import Mechanisms
 from .inputs import as_curve, moments, numbers
 from .style import (
+    GRID,
     INK,
     PLUS,
     SOFT,
@@ -199,7 +200,7 @@ def _frame(ax: Any, columns: Sequence[str], rows: Sequence[str]) -> None:
     name_ticks(ax.yaxis, rows, most=12)
     ax.set_xticks(np.arange(len(columns) + 1) - 0.5, minor=True)
     ax.set_yticks(np.arange(len(rows) + 1) - 0.5, minor=True)
-    ax.grid(which="minor", color="#E9EDF1", lw=0.8)
+    ax.grid(which="minor", color=GRID, lw=0.8)
     ax.tick_params(which="both", length=0, colors=SOFT, labelsize=8)
     ax.spines[:].set_visible(False)
 

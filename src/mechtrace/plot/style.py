@@ -24,7 +24,7 @@ LEVEL_COLOURS = {"good": "#1A6B3C", "caution": "#8A5300", "bad": "#B3261E"}
 LEVEL_MARKERS = {"good": "o", "caution": "^", "bad": "X"}
 PLUS, MINUS = "#0072B2", "#D55E00"
 EARLY, LATE = "#C9B8E8", "#35126A"
-INK, SOFT, LINE, GRID = "#1C2128", "#59636E", "#D8DEE4", "#E9EDF1"
+INK, SOFT, GRID = "#1C2128", "#59636E", "#E9EDF1"
 #: Between two colours, where neither is meant.
 NEUTRAL = "#B9C1C9"
 
