@@ -248,6 +248,22 @@ def test_blocks_are_chains_of_pairs_that_cannot_be_told_apart():
     assert blocks_of(apart) == [[0, 2, 3], [1]]
 
 
+def test_halves_share_no_stretch_and_have_all_regimes(halves):
+    _, rows, _ = halves("paper")
+    parts = rows.halves()
+    assert sum(len(part.value) for part in parts) == len(rows.value)
+    for part in parts:
+        assert set(part.regime) == {0, 1, 2, 3}
+        assert set(np.bincount(part.unit)) == {38}
+    assert not set(map(tuple, parts[0].value)) & set(map(tuple, parts[1].value))
+
+
+def test_a_few_long_recordings_are_enough_to_test_axes(world, small):
+    panel = world.simulate(1, length=900).panel
+    trace = mt.Trace(**small).fit(panel, progress=False)
+    assert {found.kind for found in trace.axes_.evidence} >= {SHAPE, BY_REGIME, CHANGE}
+
+
 def test_a_turn_is_a_rotation_of_one_plane():
     matrix = turn(3, 0, 2, 0.3)
     np.testing.assert_allclose(matrix @ matrix.T, np.eye(3), atol=1e-12)

@@ -161,6 +161,7 @@ def bench_align(
     regimes: Annotated[int, typer.Option(help="Regimes of the world.")] = 5,
     series: Annotated[int, typer.Option(help="Recordings of each regime.")] = 2000,
     seeds: Worlds = 5,
+    workers: Annotated[int, typer.Option(help="Processes that share the worlds.", min=1)] = 1,
     steps: Steps = None,
     device: Device = "auto",
     json_file: Json = None,
@@ -173,8 +174,9 @@ def bench_align(
     from .studies.alignment import alignment_study
 
     alignment_study(
-        world=world, regimes=regimes, series=series, seeds=seeds, say=sayer(quiet),
-        keep=lambda result: write_json(json_file, result), **trained_with(device, steps),
+        world=world, regimes=regimes, series=series, seeds=seeds, workers=workers,
+        say=sayer(quiet), keep=lambda result: write_json(json_file, result),
+        **trained_with(device, steps),
     )  # fmt: skip
 
 

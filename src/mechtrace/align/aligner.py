@@ -25,6 +25,8 @@ from .weights import weights_of_effects, weights_of_form
 
 #: Stretches of each regime below which nothing can be tested.
 LEAST_STRETCHES = 4
+#: With more latents than this there are too many pairs of axes to test in reasonable time.
+MOST_LATENTS = 48
 
 Say = Callable[[str], None]
 
@@ -47,14 +49,15 @@ def find_axes(
     regimes: tuple[str, ...],
     say: Say = lambda text: None,
 ) -> Axes:
-    """Learn axes from one half of the training series, test them on the rest."""
+    """Learn axes from one half of the stretches of every regime, test them on the other.
+
+    Held-out series come first where not all rows are needed.
+    """
     d = model.config.latents
     used = used_latents(model, panel, train)
-    half = np.random.default_rng(0).permutation(len(train)) % 2 == 0
-    if len(used) < 2 or half.all():
+    if not 2 <= len(used) <= MOST_LATENTS:
         return Axes.unaligned(d)
-    learn = collect(model, panel, train.where(half))
-    test = collect(model, panel, train.where(~half) + held)
+    learn, test = collect(model, panel, held, train).halves()
     if not (_testable(learn) and _testable(test)):
         return Axes.unaligned(d)
     keep = np.eye(d)[used]  # a latent that carries nothing stays what it is

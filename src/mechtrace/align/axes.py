@@ -148,6 +148,12 @@ class Axes:
 
         return sentences(self)
 
+    def plot(self, ax: Any = None) -> Any:
+        """Draw which evidence singles out which axis; returns matplotlib axes."""
+        from ..plot import axes_evidence
+
+        return axes_evidence(self, ax)
+
     def to_frame(self) -> pd.DataFrame:
         """The verdict axis by axis as a table."""
         import pandas as pd

@@ -13,7 +13,7 @@ import numpy as np
 
 from .noise import random_rotations
 from .rows import Rows
-from .turning import Clue, Score, paired, turning_test
+from .turning import Clue, Score, paired, turn_in_place, turning_test
 
 CHANGE = "sparse mechanism change"
 
@@ -149,10 +149,7 @@ def _concentrate(
             angle = fine[np.argmin(sizes(fine, *parts))]
             if sizes(np.array([angle, 0.0]), *parts) @ [1, -1] > -1e-9:
                 continue
-            rows = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
-            moments[:, [i, j]] = rows @ moments[:, [i, j]]
-            moments[:, :, [i, j]] = moments[:, :, [i, j]] @ rows.T
-            rotation[[i, j]] = rows @ rotation[[i, j]]
+            turn_in_place(moments, rotation, i, j, angle)
             largest = max(largest, abs(angle))
         if largest < 1e-3:
             break

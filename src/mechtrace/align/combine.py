@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,48 +30,42 @@ class Agreed:
     strength: list[tuple[float, float]]  # cost and p-value
 
 
+class _Group(NamedTuple):
+    """One identified axis, or a block (m, d) that nothing splits further."""
+
+    axes: np.ndarray
+    by: tuple[str, ...]
+    strength: list[tuple[float, float]]
+
+
 def combine(clues: list[Clue], train: Rows, test: Rows) -> Agreed:
-    """Start from the clue with the most identified axes; the first kind wins a tie."""
-    d = train.size
-    present = [clue for clue in clues if clue.identified]
-    if not present:
-        return Agreed(np.eye(d), [list(range(d))], [()] * d, [_weakest(clues)] * d)
-    best = max(present, key=lambda clue: len(clue.identified))
-    rotation = best.rotation.copy()
-    strength = [best.strength(axis) for axis in range(d)]
-    by: list[tuple[str, ...]] = [
-        (best.kind,) if axis in best.identified else () for axis in range(d)
-    ]
-    blocks = []
-    for block in best.blocks:
-        if len(block) == 1:
-            blocks.append(block)
-            continue
-        parts, kinds, turned, found = _split(rotation[block], train, test)
-        rotation[block] = turned
-        blocks += [[block[i] for i in part] for part in parts]
-        for i, axis in enumerate(block):
-            by[axis] = kinds[i]
-            strength[axis] = found[i] if kinds[i] else strength[axis]
-    agreed = Agreed(rotation, sorted(blocks), by, strength)
-    return replace(agreed, by=_confirmed(agreed, present))
+    """Settle what the clues can, look at what they leave, and name all that agree."""
+    groups = _settle(np.eye(train.size), clues, train, test)
+    sizes = [len(group.axes) for group in groups]
+    numbers = np.split(np.arange(train.size), np.cumsum(sizes)[:-1])
+    agreed = Agreed(
+        np.concatenate([group.axes for group in groups]),
+        [block.tolist() for block in numbers],
+        [group.by for group in groups for _ in group.axes],
+        [strength for group in groups for strength in group.strength],
+    )
+    return replace(agreed, by=_confirmed(agreed, [clue for clue in clues if clue.identified]))
 
 
-def _split(
-    basis: np.ndarray, train: Rows, test: Rows
-) -> tuple[list[list[int]], list[tuple[str, ...]], np.ndarray, list[tuple[float, float]]]:
-    """Look at a block alone (m, d), with one kind of evidence after the other."""
-    size = len(basis)
-    inside = [look(train.mapped(basis), test.mapped(basis)) for look in SPLITTERS]
-    best = max(inside, key=lambda clue: len(clue.identified))
+def _settle(basis: np.ndarray, clues: list[Clue], train: Rows, test: Rows) -> list[_Group]:
+    """The clue with the most identified axes splits the basis (m, d); the first wins a tie."""
+    best = max(clues, key=lambda clue: len(clue.identified))
     if not best.identified:
-        nothing: list[tuple[str, ...]] = [()] * size
-        return [list(range(size))], nothing, basis, [(0.0, 1.0)] * size
-    by: list[tuple[str, ...]] = [
-        (best.kind,) if axis in best.identified else () for axis in range(size)
-    ]
-    strength = [best.strength(axis) for axis in range(size)]
-    return best.blocks, by, best.rotation @ basis, strength
+        return [_Group(basis, (), [_best_offer(clues)] * len(basis))]
+    groups = []
+    for block in best.blocks:
+        axes = best.rotation[block] @ basis
+        if len(block) == 1:
+            groups.append(_Group(axes, (best.kind,), [best.strength(block[0])]))
+        else:
+            inside = [look(train.mapped(axes), test.mapped(axes)) for look in SPLITTERS]
+            groups += _settle(axes, inside, train, test)
+    return groups
 
 
 def _confirmed(agreed: Agreed, clues: list[Clue]) -> list[tuple[str, ...]]:
@@ -88,7 +83,7 @@ def _confirmed(agreed: Agreed, clues: list[Clue]) -> list[tuple[str, ...]]:
     return out
 
 
-def _weakest(clues: list[Clue]) -> tuple[float, float]:
+def _best_offer(clues: list[Clue]) -> tuple[float, float]:
     """The best that any evidence offers, although it is not enough."""
     offers = [clue.strength(axis) for clue in clues for axis in range(len(clue.cost))]
     return min(offers, key=lambda offer: offer[1])

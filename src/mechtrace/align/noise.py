@@ -13,7 +13,7 @@ import numpy as np
 from scipy.linalg import svd
 
 from .rows import Rows
-from .turning import Clue, Score, turning_test
+from .turning import Clue, Score, turn_in_place, turning_test
 
 SHAPE, BY_REGIME = "non-Gaussian noise", "regime-dependent noise"
 
@@ -151,10 +151,7 @@ def joint_diagonaliser(matrices: np.ndarray, sweeps: int = 100) -> np.ndarray:
         for i, j in combinations(range(d), 2):
             a, b = turned[:, i, i] - turned[:, j, j], 2 * turned[:, i, j]
             angle = 0.25 * np.arctan2(2 * (a * b).sum(), (a * a - b * b).sum())
-            rows = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
-            turned[:, [i, j]] = rows @ turned[:, [i, j]]
-            turned[:, :, [i, j]] = turned[:, :, [i, j]] @ rows.T
-            rotation[[i, j]] = rows @ rotation[[i, j]]
+            turn_in_place(turned, rotation, i, j, angle)
             largest = max(largest, abs(angle))
         if largest < 1e-9:
             break

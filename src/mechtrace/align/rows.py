@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,9 +14,9 @@ from ..model import SequentialVAE
 from ..series import Panel
 from ..windows import Runs, pieces_of
 
-#: Rows of each regime to learn axes from, and to test them on, by kind of experts: what a
+#: Rows of each regime to learn axes from and to test them on, by kind of experts: what a
 #: nonparametric expert or a flow expects takes a quadrature for every row.
-ROWS = {"affine": 20_000, "spline": 2_000, "nonparametric": 400, "maf": 400}
+ROWS = {"affine": 40_000, "spline": 4_000, "nonparametric": 800, "maf": 800}
 #: Rows that count as one independent observation in tests: neighbours in time are not.
 STRETCH = 64
 #: A latent whose posterior is as wide as its spread carries nothing.
@@ -63,6 +64,26 @@ class Rows:
         out[self.unit] = self.regime
         return out
 
+    def halves(self) -> tuple[Rows, Rows]:
+        """Every second stretch of each regime, in random order, and the rest."""
+        order = np.random.default_rng(0).permutation(self.unit.max() + 1)
+        rank = np.empty(len(order), int)
+        for k in range(self.regimes):
+            mine = order[self.regime_of_unit[order] == k]
+            rank[mine] = np.arange(len(mine))
+        first = rank[self.unit] % 2 == 0
+        return self.where(first), self.where(~first)
+
+    def where(self, keep: np.ndarray) -> Rows:
+        """Some rows (a mask), with their stretches counted anew."""
+        return Rows(
+            self.value[keep],
+            self.history[:, keep],
+            self.expected[keep],
+            self.regime[keep],
+            np.unique(self.unit[keep], return_inverse=True)[1],
+        )
+
     def by_unit(self, values: np.ndarray) -> np.ndarray:
         """Means (U, ...) of values (N, ...) over the stretches that they belong to."""
         count = np.bincount(self.unit)
@@ -71,13 +92,10 @@ class Rows:
         return (total / count[:, None]).reshape(len(count), *values.shape[1:])
 
 
-def collect(model: SequentialVAE, panel: Panel, runs: Runs) -> Rows:
-    """Transitions of labelled runs, at most `ROWS` of each regime, spread over its runs."""
+def collect(model: SequentialVAE, panel: Panel, *sources: Runs) -> Rows:
+    """Transitions of labelled runs, at most `ROWS` of each regime; earlier sources come first."""
     most = ROWS[model.config.experts] * 5 // max(5, model.regimes)
-    runs = sum(
-        (_some(runs, code, most, model.config.lags) for code in np.unique(runs.regime)),
-        runs.where(np.zeros(0, int)),
-    )
+    runs = _some(sources, model.regimes, most, model.config.lags)
     pieces = pieces_of(panel, runs)
     rows, flat = histories_of(model, pieces)
     run = np.repeat(np.arange(len(runs)), runs.length)[rows]
@@ -99,14 +117,19 @@ def used_latents(model: SequentialVAE, panel: Panel, runs: Runs) -> np.ndarray:
     return np.flatnonzero(width < UNUSED_SHARE * np.hypot(width, np.nanstd(found.mean, axis=0)))
 
 
-def _some(runs: Runs, code: int, most: int, lags: int) -> Runs:
-    """Runs of one regime in random order, of so many transitions at most."""
-    mine = runs.where((runs.regime == code) & (runs.length > lags))
-    mine = mine.where(np.random.default_rng(0).permutation(len(mine)))
-    before = np.cumsum(mine.length - lags) - (mine.length - lags)
-    mine = mine.where(before < most)
-    left = most - before[: len(mine)]
-    return replace(mine, length=np.minimum(mine.length, left + lags))
+def _some(sources: Sequence[Runs], regimes: int, most: int, lags: int) -> Runs:
+    """Runs of each source in random order, so many transitions of each regime at most."""
+    random = np.random.default_rng(0)
+    order = [source.where(random.permutation(len(source))) for source in sources]
+    runs = sum(order[1:], order[0])
+    runs = runs.where(runs.length > lags)
+    chosen = runs.where(np.zeros(0, int))
+    for code in range(regimes):
+        mine = runs.where(runs.regime == code)
+        before = np.cumsum(mine.length - lags) - (mine.length - lags)
+        mine, left = mine.where(before < most), most - before[before < most]
+        chosen = chosen + replace(mine, length=np.minimum(mine.length, left + lags))
+    return chosen
 
 
 @torch.no_grad()

@@ -84,6 +84,16 @@ def turn(size: int, i: int, j: int, angle: float) -> np.ndarray:
     return matrix
 
 
+def turn_in_place(
+    matrices: np.ndarray, rotation: np.ndarray, i: int, j: int, angle: float
+) -> None:
+    """One step of a Jacobi sweep: symmetric matrices (m, d, d) and the axes they are seen in."""
+    two = turn(2, 0, 1, angle)
+    matrices[:, [i, j]] = two @ matrices[:, [i, j]]
+    matrices[:, :, [i, j]] = matrices[:, :, [i, j]] @ two.T
+    rotation[[i, j]] = two @ rotation[[i, j]]
+
+
 def turning_test(
     kind: str,
     rotation: np.ndarray,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from ..nets import SLOPE
@@ -54,7 +52,7 @@ def weights_of_effects(rows: Rows, effects: np.ndarray) -> tuple[np.ndarray, np.
         design = np.column_stack([past - past.mean(axis=0), np.ones(mine.sum())])
         found = np.linalg.lstsq(design, residual[mine], rcond=None)[0]
         error = residual[mine] - design @ found
-        some = replace(rows, unit=np.unique(rows.unit[mine], return_inverse=True)[1])
+        some = rows.where(mine)
         corrected[k] += found[:-1].reshape(lags, d, d)
         for target in range(d):
             spread = _sandwich(design, error[:, target], some)[:-1]

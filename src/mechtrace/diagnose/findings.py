@@ -72,6 +72,12 @@ class Diagnosis:
         lines = [f"{self.name}: {self.verdict}"]
         return "\n".join([*lines, *(f"  {finding}" for finding in self.by_weight())])
 
+    def plot(self, ax: Any = None) -> Any:
+        """Draw every finding against its limit; returns matplotlib axes."""
+        from ..plot import diagnosis
+
+        return diagnosis(self, ax)
+
     def _repr_html_(self) -> str:
         from ..notebook import diagnosis_html
 

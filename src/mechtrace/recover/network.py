@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.stats import norm
@@ -39,6 +39,12 @@ class Mechanisms:
         if not self.latents:
             names = tuple(f"z{i}" for i in range(self.jacobian.shape[-1]))
             object.__setattr__(self, "latents", names)
+
+    def plot(self, ax: Any = None, *, lag: int = 1, difference: bool = False) -> np.ndarray:
+        """Draw the matrix of each regime, or what sets it apart; returns matplotlib axes."""
+        from ..plot import mechanisms
+
+        return mechanisms(self, ax, lag=lag, difference=difference)
 
     def _repr_html_(self) -> str:
         from ..notebook import mechanisms_html

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -18,6 +21,7 @@ from ..align.rows import Rows
 from ..bench import machine
 from ..errors import ConfigError
 from ..estimator import Trace
+from ..fit import resolve_device
 from ..metrics import linear_r2, mean_correlation
 from ..recover.trajectory import Trajectory
 from ..store import versions
@@ -29,6 +33,7 @@ def alignment_study(
     regimes: int = 5,
     series: int = 2000,
     seeds: int = 5,
+    workers: int = 1,
     say: Callable[[str], None] = print,
     keep: Callable[[dict[str, Any]], None] = lambda result: None,
     **settings: Any,
@@ -36,29 +41,49 @@ def alignment_study(
     """Latents, verdicts, matrices and changed edges over fresh worlds.
 
     `keep` is given the result so far after every world: a stopped study loses nothing.
+    `workers` processes share the worlds among them.
     """
     rows: list[dict[str, Any]] = []
-    for seed in range(seeds):
-        drawn = worlds.make(world, seed=seed, regimes=regimes)
-        panel = drawn.simulate(series).panel
-        began = time.perf_counter()
-        trace = Trace(seed=seed, **settings).fit(panel, progress=False)
-        seconds = time.perf_counter() - began
-        rows.append({"seed": seed, "seconds": seconds} | _judge(trace, drawn))
-        say(_line(world, rows[-1]))
-        result = {
-            "world": world,
-            "regimes": regimes,
-            "series_per_regime": series,
-            "rows": rows,
-            "means": _means(rows),
-            "mcc_min": min(row["mcc"] for row in rows),
-            "settings": trace.get_params() | {"seed": None},
-            "machine": machine(trace.model_.centre.device),
-            "versions": versions(),
-        }
+    about = {
+        "world": world,
+        "regimes": regimes,
+        "series_per_regime": series,
+        "settings": Trace(**settings).get_params() | {"seed": None},
+        "machine": machine(resolve_device(Trace(**settings).config().fit.device)),
+        "workers": workers,
+        "versions": versions(),
+    }
+    for row in _rows(partial(_one, world, regimes, series, settings), range(seeds), workers):
+        rows = sorted([*rows, row], key=lambda row: row["seed"])
+        say(_line(world, row))
+        lowest = min(row["mcc"] for row in rows)
+        result = about | {"rows": rows, "means": _means(rows), "mcc_min": lowest}
         keep(result)
     return result
+
+
+def _rows(
+    one: Callable[[int], dict[str, Any]], seeds: Iterable[int], workers: int
+) -> Iterator[dict[str, Any]]:
+    """The row of each seed, here or in other processes, as they are ready."""
+    if workers == 1:
+        yield from map(one, seeds)
+        return
+    context = multiprocessing.get_context("spawn")  # a forked process cannot use a GPU
+    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+        for done in as_completed([pool.submit(one, seed) for seed in seeds]):
+            yield done.result()
+
+
+def _one(
+    world: str, regimes: int, series: int, settings: dict[str, Any], seed: int
+) -> dict[str, Any]:
+    drawn = worlds.make(world, seed=seed, regimes=regimes)
+    panel = drawn.simulate(series).panel
+    began = time.perf_counter()
+    trace = Trace(seed=seed, **settings).fit(panel, progress=False)
+    seconds = time.perf_counter() - began
+    return {"seed": seed, "seconds": seconds} | _judge(trace, drawn)
 
 
 def _means(rows: list[dict[str, Any]]) -> dict[str, float]:
