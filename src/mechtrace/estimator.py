@@ -346,7 +346,10 @@ class Trace:
         from .stream import Stream
 
         reference = self._reference("stream with")
-        return Stream(self._in_float64(), reference, self.regimes_, self.facts_.get("step"), level)
+        model = self._in_float64()
+        if model.centre.is_cuda:  # one row at a time keeps no GPU busy
+            model = copy.deepcopy(model).cpu()
+        return Stream(model, reference, self.regimes_, self.facts_.get("step"), level)
 
     def _in_float64(self) -> SequentialVAE:
         """A copy in double precision: one row alone then gives what a batch of rows gives."""
