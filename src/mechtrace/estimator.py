@@ -154,9 +154,7 @@ class Trace:
                 self._adopt(run.model, run.facts(), None)  # what was learned so far stays usable
                 raise
         facts, reference = run.finish(), run.measure_reference()
-        axes = run.find_axes(
-            (lambda text: listening.remark(f"  {text}")) if progress else lambda text: None
-        )
+        axes = run.find_axes(listening.remarks(progress))
         if progress:
             listening.remark(axes.verdict)
         facts |= {"evidence": asdict(reference.choice), "axes": axes.facts()}
@@ -184,8 +182,7 @@ class Trace:
                 fix="give the panel that the model was fitted to",
             )
         run.model = copy.deepcopy(self.model_)
-        say = (lambda text: listening.remark(f"  {text}")) if progress else lambda text: None
-        gain = refit_experts(run, self.axes_, steps, say)
+        gain = refit_experts(run, self.axes_, steps, listening.remarks(progress))
         self.facts_["refit"] = {"steps": steps, "gain": gain}
         if gain > 0:
             reference = run.measure_reference()

@@ -60,7 +60,7 @@ def at_each_step(model: SequentialVAE, panel: Panel, alpha: np.ndarray) -> np.nd
             where=panel.source,
             fix="give the recordings that the curve was recovered from",
         )
-    rows, histories = histories_of(model, panel)
+    rows, histories, _ = histories_of(model, panel)
     step = rows % steps
     lags, d = model.config.lags, model.config.latents
     total, count, done = np.zeros((steps, lags, d, d)), np.bincount(step, minlength=steps), 0
@@ -91,10 +91,10 @@ def jacobians(model: SequentialVAE, histories: np.ndarray) -> Iterator[np.ndarra
         yield stacked.unflatten(2, (lags, d)).cpu().double().numpy()
 
 
-def histories_of(model: SequentialVAE, panel: Panel) -> tuple[np.ndarray, np.ndarray]:
-    """Rows that have a full history in the panel, and these histories (N, L*d), newest first."""
+def histories_of(model: SequentialVAE, panel: Panel) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows that have a full history, these histories (N, L*d), newest first, and latents (N, d)."""
     lags = model.config.lags
-    rows = find_runs(panel, by_regime=False).rows_with_past(lags)
+    """Rows with a full history, these histories (N, L*d), newest first, and latents (N, d)."""
     if not len(rows):
         raise DataError(
             f"no recording has {lags + 1} rows without a gap",
@@ -102,7 +102,8 @@ def histories_of(model: SequentialVAE, panel: Panel) -> tuple[np.ndarray, np.nda
             fix="give longer recordings",
         )
     mean = latents.encode(model, panel).mean
-    return rows, np.concatenate([mean[rows - lag] for lag in range(1, lags + 1)], axis=1)
+    histories = np.concatenate([mean[rows - lag] for lag in range(1, lags + 1)], axis=1)
+    return rows, histories, mean[rows]
 
 
 def _typical_histories(reference: Reference, lags: int, states: int) -> np.ndarray:

@@ -6,7 +6,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
@@ -154,6 +154,11 @@ def watched(items: Sequence[Item], what: str, quiet: bool = False) -> Iterator[I
     from rich.progress import track
 
     yield from track(items, what, console=Console(stderr=True), transient=True)
+
+
+def remarks(wanted: bool) -> Callable[[str], None]:
+    """How the stages after training speak: one indented line each, or not at all."""
+    return (lambda text: remark(f"  {text}")) if wanted else lambda text: None
 
 
 def remark(text: str, stream: TextIO | None = None) -> None:

@@ -189,11 +189,18 @@ def _descend(guesses: _Guesses, rows: _Balanced, steps: int, batch: int) -> None
 def expected(form: Form, rows: Rows) -> np.ndarray:
     """What the form expects of each row in its own axes, (N, d)."""
     past = rows.history @ form.rotation.T + form.origin
-    total = np.empty_like(past[0])
-    for k in range(rows.regimes):
-        mine = rows.regime == k
-        total[mine] = _leaky(past[0][mine] @ form.first[k])
-    for lag, matrix in enumerate(form.later, start=1):
+    return _driven(past, rows.regime, form.first, form.later)
+
+
+def _driven(
+    past: np.ndarray, regime: np.ndarray, first: np.ndarray, later: np.ndarray
+) -> np.ndarray:
+    """What follows (N, m) from past sources (L, N, s) by W (K, s, m) and V (L - 1, s, m)."""
+    total = np.empty((len(regime), first.shape[-1]))
+    for k, matrix in enumerate(first):
+        mine = regime == k
+        total[mine] = _leaky(past[0][mine] @ matrix)
+    for lag, matrix in enumerate(later, start=1):
         total += _leaky(past[lag] @ matrix)
     return _leaky(total)
 
@@ -250,7 +257,7 @@ def losses_by_turning(
 def _fit_columns(
     form: Form, rows: _Balanced, mixture: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Origin (C,), W (C, K, d + 1) and V (C, L - 1, d + 1) of turned axes, mixtures (C, d).
+    """Origin (C,), W (K, d + 1, C) and V (L - 1, d + 1, C) of turned axes, mixtures (C, d).
 
     The last entries of W and V are constants: the turned axes may have another origin.
     """
@@ -276,7 +283,7 @@ def _fit_columns(
         optimiser.zero_grad(set_to_none=True)
         error.square().mean((0, 1)).sum().backward()
         optimiser.step()
-    found = (shift, first.transpose(0, 1), later.transpose(0, 1))
+    found = (shift, first.mT, later.mT)
     shift_, first_, later_ = (p.detach().double().cpu().numpy() for p in found)
     return shift_, first_, later_
 
@@ -294,10 +301,4 @@ def _column_losses(
         rows.history @ form.rotation.T + form.origin, ((0, 0), (0, 0), (0, 1)), constant_values=1.0
     )
     value = rows.value @ form.rotation.T @ mixture.T + shift
-    total = np.empty_like(value)
-    for k in range(rows.regimes):
-        mine = rows.regime == k
-        total[mine] = _leaky(past[0][mine] @ first[:, k].T)
-    for lag in range(1, len(past)):
-        total += _leaky(past[lag] @ later[:, lag - 1].T)
-    return rows.by_unit(0.5 * (value - _leaky(total)) ** 2)
+    return rows.by_unit(0.5 * (value - _driven(past, rows.regime, first, later)) ** 2)

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from .. import latents
+from ..health import UNUSED_SHARE
 from ..mechanisms import histories_of
 from ..model import SequentialVAE
 from ..series import Panel
@@ -19,8 +20,6 @@ from ..windows import Runs, pieces_of
 ROWS = {"affine": 40_000, "spline": 4_000, "nonparametric": 800, "maf": 800}
 #: Rows that count as one independent observation in tests: neighbours in time are not.
 STRETCH = 64
-#: A latent whose posterior is as wide as its spread carries nothing.
-UNUSED_SHARE = 0.9
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,11 +96,11 @@ def collect(model: SequentialVAE, panel: Panel, *sources: Runs) -> Rows:
     most = ROWS[model.config.experts] * 5 // max(5, model.regimes)
     runs = _some(sources, model.regimes, most, model.config.lags)
     pieces = pieces_of(panel, runs)
-    rows, flat = histories_of(model, pieces)
+    rows, flat, value = histories_of(model, pieces)
     run = np.repeat(np.arange(len(runs)), runs.length)[rows]
     stretch = run * (1 + runs.length.max() // STRETCH) + runs.within()[rows] // STRETCH
     return Rows(
-        value=latents.encode(model, pieces).mean[rows],
+        value=value,
         history=flat.reshape(len(rows), model.config.lags, -1).swapaxes(0, 1),
         expected=_expected(model, flat),
         regime=runs.regime[run],

@@ -176,11 +176,15 @@ def verdict_is_right(axes: Axes, drawn: worlds.World, partner: np.ndarray) -> bo
     if not offered:
         return not named
     if offered == [CHANGE]:
-        change = drawn.mechanisms - np.median(drawn.mechanisms, axis=0)
-        touched = np.abs(change).sum(axis=(0, 1)) > 1e-9
+        touched = _change(drawn).sum(axis=(0, 1)) > 1e-9
         claimed = np.array([axes.axes[axis].identified for axis in partner])
         return named == {CHANGE} and bool((claimed == touched).all())
     return offered[0] in named and named <= set(offered)
+
+
+def _change(drawn: worlds.World) -> np.ndarray:
+    """How far each mechanism is from the usual one, edge by edge: (K, d, d)."""
+    return np.abs(drawn.mechanisms - np.median(drawn.mechanisms, axis=0))
 
 
 def _alpha_moved(trace: Trace, drawn: worlds.World) -> float:
@@ -212,8 +216,7 @@ def _changed_edges(axes: Axes, drawn: worlds.World, partner: np.ndarray) -> floa
     changes = axes.changes()
     place = {axes.names[axis]: number for number, axis in enumerate(partner)}
     right = 0
-    for k, name in enumerate(drawn.regimes):
-        change = np.abs(drawn.mechanisms[k] - np.median(drawn.mechanisms, axis=0))
+    for change, name in zip(_change(drawn), drawn.regimes, strict=True):
         wanted = np.unravel_index(change.argmax(), change.shape)
         mine = changes[(changes["regime"] == name) & changes["named"]]
         if len(mine):
