@@ -92,9 +92,9 @@ def jacobians(model: SequentialVAE, histories: np.ndarray) -> Iterator[np.ndarra
 
 
 def histories_of(model: SequentialVAE, panel: Panel) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows that have a full history, these histories (N, L*d), newest first, and latents (N, d)."""
-    lags = model.config.lags
     """Rows with a full history, these histories (N, L*d), newest first, and latents (N, d)."""
+    lags = model.config.lags
+    rows = find_runs(panel, by_regime=False).rows_with_past(lags)
     if not len(rows):
         raise DataError(
             f"no recording has {lags + 1} rows without a gap",
