@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -186,9 +188,7 @@ class NonparametricExperts(ExpertBank):
         past = history[:, None].expand(kinds, d, rows, -1).reshape(kinds * d, rows, -1)
         a = self.first(torch.cat([own, past], dim=-1))
         tangent = self.first.weight[:, :1].expand_as(a)  # d a / d z_i
-        for layer in [*self.middle, self.last]:
-            h, tangent = F.leaky_relu(a, SLOPE), _leaky_slope_times(tangent, a)
-            a, tangent = layer(h), torch.bmm(tangent, layer.weight)
+        a, tangent = with_tangent(a, tangent, [*self.middle, self.last])
         return _by_row(a + self.slope * own, kinds), _by_row(tangent + self.slope, kinds)
 
     def log_prob(self, z: Tensor, history: Tensor) -> Tensor:
@@ -246,6 +246,18 @@ def _around(centre: Tensor, reach: Tensor, history: Tensor) -> tuple[Tensor, Ten
     points = centre[:, :, None] + reach[:, :, None] * grid[:, None]
     at = history[:, :, None].expand(-1, -1, NODES, -1)
     return points.flatten(1, 2), at.flatten(1, 2)
+
+
+def with_tangent(a: Tensor, tangent: Tensor, layers: Iterable[Any]) -> tuple[Tensor, Tensor]:
+    """Carry (C, N, h) activations and their derivative through LeakyReLUs and layers of weights.
+
+    A derivative by one input is all that a component-wise change of variables needs; no Jacobian
+    matrix is formed.
+    """
+    for layer in layers:
+        h, tangent = F.leaky_relu(a, SLOPE), _leaky_slope_times(tangent, a)
+        a, tangent = layer(h), torch.bmm(tangent, layer.weight)
+    return a, tangent
 
 
 def _leaky_slope_times(tangent: Tensor, a: Tensor) -> Tensor:

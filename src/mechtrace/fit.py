@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from .batches import Batches
 from .config import FitConfig
 from .errors import ConfigError, Diverged
-from .model import SequentialVAE
+from .model import Learner
 
 #: Steps between two looks at the loss; a look makes a GPU wait, so there it is taken less often.
 LEG = {"cpu": 25, "cuda": 100}
@@ -86,23 +86,29 @@ class Trainer:
 
     def __init__(
         self,
-        model: SequentialVAE,
+        model: Learner,
         batches: Batches,
         held_out: Batches,
         training_rows: int,
         config: FitConfig,
+        rate: Callable[[FitConfig, int], float] = learning_rate,
+        betas: tuple[float, float] = BETAS,
     ) -> None:
         self.model, self.batches, self.held_out = model, batches, held_out
         self.config, self.training_rows = config, training_rows
-        self.device = batches.device
+        self.device, self.rate = batches.device, rate
         self.parameters = dict(model.named_parameters())
         on_gpu = self.device.type == "cuda"
         # A tensor as learning rate can be changed under a captured graph.
-        lr: Any = torch.zeros((), device=self.device) if on_gpu else 0.0
+        groups: list[dict[str, Any]] = [
+            {"params": own, "times": times, "lr": torch.zeros((), device=self.device)}
+            if on_gpu
+            else {"params": own, "times": times, "lr": 0.0}
+            for own, times in model.groups()
+        ]
         self.optimiser = torch.optim.AdamW(
-            self.parameters.values(),
-            lr=lr,
-            betas=BETAS,
+            groups,
+            betas=betas,
             weight_decay=config.weight_decay,
             fused=True,
             capturable=on_gpu,
@@ -126,12 +132,12 @@ class Trainer:
     def step(self, step: int) -> None:
         """One complete step: data, forward, backward, update."""
         self.batches.load(step)
-        lr = learning_rate(self.config, step)
-        group = self.optimiser.param_groups[0]
-        if isinstance(group["lr"], Tensor):
-            group["lr"].fill_(lr)
-        else:
-            group["lr"] = lr
+        lr = self.rate(self.config, step)
+        for group in self.optimiser.param_groups:
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(group["times"] * lr)
+            else:
+                group["lr"] = group["times"] * lr
         if self._graph is not None:
             self._graph.replay()
         else:
@@ -165,8 +171,9 @@ class Trainer:
 
     @torch.no_grad()
     def evaluate(self) -> float:
-        """ELBO per step of held-out series, always with the same noise."""
-        return float(self.model(self.held_out.x, self.held_out.noise, self.held_out.valid).elbo)
+        """Score of held-out series (ELBO per step), always with the same noise."""
+        held = self.held_out
+        return float(self.model.score(self.model(held.x, held.noise, held.valid)))
 
     def _judge(self, elbo: float, loss: float) -> None:
         """Keep the best weights and count the evaluations without gain."""
@@ -193,7 +200,7 @@ class Trainer:
         now = self.counters
         self.held_out.load(0, noise_seed=-1)
         every = max(1, config.steps // config.evaluations)
-        transitions = self.batches.transitions(self.model.config.lags)
+        transitions = self.batches.transitions(self.model.lags)
         began, first, saved = time.monotonic() - now.seconds, now.step, time.monotonic()
         started = time.monotonic()
         elbo: float | None = now.history[-1]["held_out_elbo"] if now.history else None
@@ -215,7 +222,7 @@ class Trainer:
                     loss=loss,
                     elbo=elbo,
                     best_elbo=now.best_elbo if now.history else None,
-                    lr=learning_rate(config, now.step - 1),
+                    lr=self.rate(config, now.step - 1),
                     transitions_per_second=transitions / pace,
                     seconds=now.seconds,
                     seconds_left=pace * (config.steps - now.step),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from .model import SequentialVAE
+from .model import Learner, SequentialVAE
 from .series import Panel
 from .windows import crop_rows, find_runs
 
@@ -34,13 +34,13 @@ class Latents:
 
 
 @torch.no_grad()
-def encode(model: SequentialVAE, panel: Panel) -> Latents:
+def encode(model: Learner, panel: Panel) -> Latents:
     """Encode every observed row; the encoder's context never crosses a gap."""
     device, kind = model.centre.device, model.centre.dtype
-    d = model.config.latents
+    d = model.latents
     mean = np.full((panel.rows, d), np.nan)
     scale = np.full((panel.rows, d), np.nan)
-    for rows, valid, fresh in _blocks(panel, model.encoder.reach):  # type: ignore[arg-type]
+    for rows, valid, fresh in _blocks(panel, model.reach):
         block = np.ascontiguousarray(np.take(panel.values, rows.ravel(), axis=0))
         x = torch.from_numpy(block).to(device, kind)
         m, log_scale = model.encode(x.reshape(*rows.shape, *panel.shape))

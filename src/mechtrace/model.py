@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -31,34 +33,84 @@ class LossTerms:
         return (self.reconstruction + self.prior + self.entropy).sum() / self.rows
 
     def weighted(self, beta: float, gamma: float) -> Tensor:
-        """The paper's form: squared error, beta KL of the first L steps, gamma KL of the rest."""
+        """The paper's form; see `weighted_loss`."""
         divergence = -(self.prior + self.entropy)
-        kinds, batch, steps = divergence.shape
-
-        def first(part: Tensor) -> Tensor:
-            return part[..., : self.lags].sum() / (kinds * batch)
-
-        def rest(part: Tensor) -> Tensor:
-            return part[..., self.lags :].sum() / (kinds * batch * (steps - self.lags))
-
-        error = first(self.squared_error) + rest(self.squared_error)
-        return error + beta * first(divergence) + gamma * rest(divergence)
+        return weighted_loss(self.squared_error, divergence, self.lags, beta, gamma)
 
 
-class SequentialVAE(nn.Module):
-    """q(z_t | x_{t-C:t}), p(x_t | z_t) and one expert p_k(z_t | z_{t-L:t-1}) per regime.
+def weighted_loss(
+    squared_error: Tensor, divergence: Tensor, lags: int, beta: float, gamma: float
+) -> Tensor:
+    """Squared error + beta KL of the first L steps + gamma KL of the rest, both (..., T).
 
-    Observations arrive balanced as (K, B, T, *shape): block k holds series of regime k.
+    Sums over the first steps, means over the others; and the mean over series.
+    """
+
+    def first(part: Tensor) -> Tensor:
+        return part[..., :lags].sum(-1).mean()
+
+    def rest(part: Tensor) -> Tensor:
+        return part[..., lags:].mean()
+
+    error = first(squared_error) + rest(squared_error)
+    return error + beta * first(divergence) + gamma * rest(divergence)
+
+
+class Learner(nn.Module, ABC):
+    """What the training loop can train and what can encode a panel.
+
+    Observations arrive as (K, B, T, *shape): block k holds series of regime k, or K is 1.
     """
 
     centre: Tensor
     scale: Tensor
+    #: rows that the encoder looks back
+    reach: int = 0
+
+    def __init__(self, shape: tuple[int, ...], latents: int, lags: int) -> None:
+        super().__init__()
+        self.shape, self.latents, self.lags = shape, latents, lags
+        self.register_buffer("centre", torch.zeros(shape))
+        self.register_buffer("scale", torch.ones(shape))
+
+    def standardise(self, x: Tensor) -> Tensor:
+        """Observations in units of each channel's standard deviation."""
+        return (x.to(self.centre.dtype) - self.centre) / self.scale
+
+    @abstractmethod
+    def forward(self, x: Tensor, noise: Tensor, valid: Tensor | None = None) -> Any:
+        """Loss terms of a batch.
+
+        `noise` (K, B, T, d) is standard normal: it is given, so that the same numbers come out
+        whatever the device or the moment. `valid` (K, B, T) is False on padding at the end.
+        """
+
+    @abstractmethod
+    def loss(self, terms: Any, training_rows: int) -> Tensor:
+        """What is minimised."""
+
+    @abstractmethod
+    def score(self, terms: Any) -> Tensor:
+        """What selects on held-out series: the higher the better."""
+
+    @abstractmethod
+    def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Posterior mean and log standard deviation of (..., T, *shape) observations."""
+
+    def groups(self) -> list[tuple[list[nn.Parameter], float]]:
+        """Parameters that learn at their own pace: with which multiple of the learning rate."""
+        return [(list(self.parameters()), 1.0)]
+
+
+class SequentialVAE(Learner):
+    """q(z_t | x_{t-C:t}), p(x_t | z_t) and one expert p_k(z_t | z_{t-L:t-1}) per regime."""
 
     def __init__(self, config: ModelConfig, regimes: int, shape: tuple[int, ...]) -> None:
-        super().__init__()
-        self.config, self.regimes, self.shape = config, regimes, shape
+        super().__init__(shape, config.latents, config.lags)
+        self.config, self.regimes = config, regimes
         d = config.latents
         self.encoder, self.decoder = _encoder_and_decoder(config, shape)
+        self.reach = self.encoder.reach  # type: ignore[assignment]
         self.experts = make_experts(
             config.experts, regimes, d, config.lags, config.hidden, config.depth_of_experts
         )
@@ -67,23 +119,13 @@ class SequentialVAE(nn.Module):
         # favours no axes. `start_root` is a root of its precision; the diagonal is exponentiated.
         self.start_mean = nn.Parameter(torch.zeros(regimes, 1, d))
         self.start_root = nn.Parameter(torch.zeros(regimes, d, d))
-        self.register_buffer("centre", torch.zeros(shape))
-        self.register_buffer("scale", torch.ones(shape))
-
-    def standardise(self, x: Tensor) -> Tensor:
-        """Observations in units of each channel's standard deviation."""
-        return (x.to(self.centre.dtype) - self.centre) / self.scale
 
     def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Posterior mean and log standard deviation of (..., T, *shape) observations."""
         return self.encoder(self.standardise(x))
 
     def forward(self, x: Tensor, noise: Tensor, valid: Tensor | None = None) -> LossTerms:
-        """Loss terms of a balanced batch.
-
-        `noise` (K, B, T, d) is standard normal: it is given, so that the same numbers come out
-        whatever the device or the moment. `valid` (K, B, T) is False on padding at the end.
-        """
+        """Loss terms of a balanced batch."""
         lags, (kinds, batch, steps, _) = self.config.lags, noise.shape
         x = self.standardise(x)
         mean, log_scale = self.encoder(x)
@@ -120,6 +162,10 @@ class SequentialVAE(nn.Module):
         if config.shrinkage:
             value = value + config.shrinkage / training_rows * self.experts.deviation()
         return value
+
+    def score(self, terms: LossTerms) -> Tensor:
+        """The ELBO per step, whatever was minimised."""
+        return terms.elbo
 
     def _start_log_prob(self, z: Tensor) -> Tensor:
         """(K, N, d) -> (K, N): N(0, I) in the weighted form, a learned Gaussian otherwise."""

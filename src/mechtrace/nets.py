@@ -7,6 +7,7 @@ looks back. Every decoder maps (..., T, d) back.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import torch
@@ -31,6 +32,23 @@ class SkipMLP(nn.Module):
         for layer in self.layers[:-1]:
             h = F.leaky_relu(layer(h), SLOPE, inplace=spare)
         return self.layers[-1](h) + self.skip(x)
+
+
+class MLP(nn.Module):
+    """Plain network: linear layers with LeakyReLUs in between, and before the first if asked."""
+
+    def __init__(
+        self, sizes: Sequence[int], *, slope: float = SLOPE, leading: bool = False
+    ) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
+        self.slope, self.leading = slope, leading
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map (..., first size) to (..., last size)."""
+        for number, layer in enumerate(self.layers):
+            x = layer(F.leaky_relu(x, self.slope) if number or self.leading else x)
+        return x
 
 
 def with_past(x: Tensor, past: int) -> Tensor:

@@ -15,7 +15,9 @@ from .protocol import Method, Settings, Traits, Truth
 __all__ = ["METHODS", "Method", "Settings", "Traits", "Truth", "make"]
 
 #: Where each method lives: name -> module of this package and class.
-METHODS: dict[str, tuple[str, str]] = {}
+METHODS: dict[str, tuple[str, str]] = {
+    "tdrl": ("tdrl", "TDRL"),
+}
 
 
 def make(name: str, **settings: Any) -> Method:

@@ -39,6 +39,8 @@ class Settings:
     lags: int = 2
     seed: int = 0
     device: str = "auto"
+    #: hidden states of a method that learns without labels; of labelled panels, the regimes
+    states: int = 2
     #: share of the series of each regime that no method learns from: they select
     holdout: float = 0.1
     #: longer series are cropped to so many rows at random places while learning
@@ -50,7 +52,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Refuse values that no method can have."""
-        for name in ("latents", "lags", "window", "transitions", "evaluations"):
+        for name in ("latents", "lags", "states", "window", "transitions", "evaluations"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} = {getattr(self, name)}", fix="make it at least 1")
         if not 0 <= self.holdout < 1:

@@ -1,0 +1,84 @@
+"""d small networks eps_i = g_i(context, history, z_i), one for each latent, as one program.
+
+The density of z_t given its past follows by a change of variables, component by component:
+log p = sum_i log N(eps_i) + log |d eps_i / d z_i|. The derivative travels beside the forward pass.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from ..experts import gaussian_log_prob, with_tangent
+
+#: Slopes below this count as this: in float32 their logarithm would be noise.
+MIN_SLOPE = 1e-8
+
+
+class ParallelLinear(nn.Module):
+    """C linear layers side by side, each with the start that a single one would have."""
+
+    def __init__(self, copies: int, inputs: int, outputs: int) -> None:
+        super().__init__()
+        bound = 1 / math.sqrt(inputs)
+        self.weight = nn.Parameter(torch.empty(copies, inputs, outputs).uniform_(-bound, bound))
+        self.bias = nn.Parameter(torch.empty(copies, 1, outputs).uniform_(-bound, bound))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(C, N, inputs) -> (C, N, outputs)."""
+        return torch.baddbmm(self.bias, x, self.weight)
+
+
+class ComponentNets(nn.Module):
+    """The d networks; their first layer sees [context, history, z_i]."""
+
+    def __init__(self, latents: int, history: int, context: int, hidden: int, layers: int) -> None:
+        super().__init__()
+        self.latents, self.hidden, self.context = latents, hidden, context
+        # One layer in parts: history and context are the same for all d networks, so that their
+        # share is one product instead of d products of copies.
+        first = ParallelLinear(latents, context + history + 1, hidden)
+        weight = first.weight.detach()
+        self.of_context = nn.Parameter(_joined(weight[:, :context]))
+        self.of_history = nn.Parameter(_joined(weight[:, context:-1]))
+        self.of_own = nn.Parameter(weight[:, -1:].clone())
+        self.bias = nn.Parameter(first.bias.detach().clone())
+        self.later = nn.ModuleList(
+            ParallelLinear(latents, hidden, size) for size in [*[hidden] * (layers - 1), 1]
+        )
+
+    def shift(self, context: Tensor) -> Tensor:
+        """What a context (..., C) adds to the first layer of all networks: (..., d * hidden)."""
+        return context @ self.of_context
+
+    def forward(
+        self, z: Tensor, history: Tensor, shift: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """eps and d eps_i / d z_i, both (..., N, d), of z (..., N, d) and history (..., N, L*d).
+
+        `shift` is (..., N or 1, d * hidden).
+        """
+        a = history @ self.of_history
+        a = a if shift is None else a + shift
+        a = a.reshape(-1, self.latents, self.hidden).transpose(0, 1)
+        own = z.reshape(-1, self.latents).T[:, :, None]
+        a = a + torch.baddbmm(self.bias, own, self.of_own)
+        eps, slope = with_tangent(a, self.of_own.expand_as(a), self.later)
+        return eps[..., 0].T.reshape(z.shape), slope[..., 0].T.reshape(z.shape)
+
+
+def change_of_variables(eps: Tensor, slope: Tensor) -> Tensor:
+    """log p(z | history) of independent standard normal eps: (..., d) -> (...)."""
+    return (gaussian_log_prob(eps) + log_slope(slope)).sum(-1)
+
+
+def log_slope(slope: Tensor) -> Tensor:
+    """log |d eps_i / d z_i|, bounded below."""
+    return slope.abs().clamp_min(MIN_SLOPE).log()
+
+
+def _joined(weight: Tensor) -> Tensor:
+    """(d, inputs, hidden) -> (inputs, d * hidden)."""
+    return weight.transpose(0, 1).flatten(1).clone()
