@@ -17,6 +17,8 @@ __all__ = ["METHODS", "Method", "Settings", "Traits", "Truth", "make"]
 #: Where each method lives: name -> module of this package and class.
 METHODS: dict[str, tuple[str, str]] = {
     "tdrl": ("tdrl", "TDRL"),
+    "nctrl-hard": ("nctrl", "HardNCTRL"),
+    "nctrl-soft": ("nctrl", "SoftNCTRL"),
 }
 
 

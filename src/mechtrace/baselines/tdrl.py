@@ -58,20 +58,23 @@ class TemporalPriorVAE(Learner):
         """Step by step."""
         return split_posterior(self.encoder(self.standardise(x)))
 
-    def shift(self, x: Tensor) -> Tensor:
-        """What the domain of each transition adds to the prior, (K, B, T - L or 1, ...)."""
-        known = self.prior.shift(self.context(self.embedding.weight))
-        return known[:, None, None]
-
     def forward(self, x: Tensor, noise: Tensor, valid: Tensor | None = None) -> Terms:
-        """Parts of the loss from one sample of the posterior."""
+        """Block k is of domain k."""
+        shift = self.prior.shift(self.context(self.embedding.weight))
+        return self._terms(x, noise, valid, shift[:, None, None])
+
+    def _terms(self, x: Tensor, noise: Tensor, valid: Tensor | None, shift: Tensor) -> Terms:
+        """Parts of the loss from one sample of the posterior.
+
+        `shift` (K, B or 1, T - L or 1, ...) is what the domain of each transition adds.
+        """
         x = self.standardise(x)
         mean, log_scale = split_posterior(self.encoder(x))
         z = mean + log_scale.exp() * noise
         density = (gaussian_log_prob(noise) - log_scale).sum(-1)
         first = gaussian_log_prob(z[..., : self.lags, :]).sum(-1)
         later = change_of_variables(
-            *self.prior(z[..., self.lags :, :], stack_history(z, self.lags), self.shift(x))
+            *self.prior(z[..., self.lags :, :], stack_history(z, self.lags), shift)
         )
         real: Tensor | int = 1 if valid is None else valid
         return Terms(

@@ -1,0 +1,173 @@
+"""NCTRL: TDRL's trunk with unknown domains, which a hidden Markov chain on the observations finds.
+
+Song et al., NeurIPS 2023. The chain's emissions are Gaussian around a network of the past rows; it
+has its own loss and pace, and no gradient crosses. *Hard* takes the best path of states, *soft*
+their posteriors, as the domain of each transition.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+import torch
+from scipy.optimize import linear_sum_assignment
+from torch import Tensor, nn
+
+from ..experts import HALF_LOG_2PI, stack_history
+from ..model import Learner
+from ..nets import MLP
+from ..series import Panel
+from ..windows import Runs, crop_rows, find_runs
+from .chains import Smoothed, best_path, smooth, surrogate
+from .protocol import Traits
+from .tdrl import HIDDEN, TemporalPriorVAE, Terms
+from .trained import Recipe, TrainedMethod
+
+#: The chain learns twice as fast as the rest (1e-3 against 5e-4), with this decay in its loss.
+PACE, DECAY = 2.0, 1e-4
+#: Rows whose states are found in one call.
+CHUNK_ROWS = 1 << 15
+
+
+class SwitchingChain(nn.Module):
+    """p(x_t | past rows, state) = diagonal Gaussian from a network; states follow a chain."""
+
+    def __init__(self, channels: int, lags: int, states: int) -> None:
+        super().__init__()
+        self.lags, self.states = lags, states
+        self.net = MLP([lags * channels, *[HIDDEN] * 3, states * 2 * channels])
+        self.initial = nn.Parameter(torch.zeros(states))
+        self.transition = nn.Parameter(torch.zeros(states, states))
+
+    def parts(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Log emissions (B, T - L, K) of rows (B, T, p), log initial, log transitions."""
+        out = self.net(stack_history(x, self.lags)).unflatten(-1, (self.states, 2, -1))
+        mean, log_scale = out[..., 0, :], out[..., 1, :].clamp(-7.0, 5.0)
+        error = (x[:, self.lags :, None] - mean) * (-log_scale).exp()
+        return (
+            (-0.5 * error.square() - log_scale - HALF_LOG_2PI).sum(-1),
+            self.initial.log_softmax(-1),
+            self.transition.log_softmax(-1),
+        )
+
+    def decay(self) -> Tensor:
+        """Half the squared size of all weights: Adam's decay as part of the loss."""
+        return 0.5 * torch.stack([p.square().sum() for p in self.parameters()]).sum()
+
+
+class SwitchingVAE(TemporalPriorVAE):
+    """NCTRL's model; batches have one block, since nobody knows the domains."""
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        latents: int,
+        lags: int,
+        states: int,
+        gating: Literal["hard", "soft"],
+    ) -> None:
+        super().__init__(shape, latents, lags, states, context_layers=3)
+        self.chain = SwitchingChain(shape[0], lags, states)
+        self.gating = gating
+
+    def groups(self) -> list[tuple[list[nn.Parameter], float]]:
+        """The chain at its own pace."""
+        chain = list(self.chain.parameters())
+        rest = [p for n, p in self.named_parameters() if not n.startswith("chain.")]
+        return [(rest, 1.0), (chain, PACE)]
+
+    def forward(self, x: Tensor, noise: Tensor, valid: Tensor | None = None) -> Terms:
+        """TDRL's parts, with the chain's states as domains, and the chain's own loss."""
+        rows = self.standardise(x).flatten(0, 1)
+        emission, initial, transition = self.chain.parts(rows)
+        if valid is not None:  # padding says nothing about the state
+            emission = emission * valid.flatten(0, 1)[:, self.lags :, None]
+        likelihood, known = surrogate(emission, initial, transition)
+        shift = self._shift(emission.detach(), initial.detach(), transition.detach(), known)
+        terms = self._terms(x, noise, valid, shift.unflatten(0, x.shape[:2]))
+        return replace(terms, other=DECAY * self.chain.decay() - likelihood)
+
+    def _shift(
+        self, emission: Tensor, initial: Tensor, transition: Tensor, known: Smoothed
+    ) -> Tensor:
+        if self.gating == "soft":
+            return self.prior.shift(self.context(known.posterior @ self.embedding.weight))
+        path = best_path(emission, initial, transition)
+        return nn.functional.embedding(path, self.prior.shift(self.context(self.embedding.weight)))
+
+    @torch.no_grad()
+    def states(self, x: Tensor) -> Tensor:
+        """One-hot best path or posteriors (B, T - L, K) of rows (B, T, p)."""
+        parts = self.chain.parts(self.standardise(x))
+        if self.gating == "soft":
+            return smooth(*parts).posterior
+        return nn.functional.one_hot(best_path(*parts), self.chain.states).to(x.dtype)
+
+
+class NCTRL(TrainedMethod):
+    """What hard and soft gating share."""
+
+    gating: Literal["hard", "soft"]
+    recipe = Recipe(lr=5e-4, batch=64, weight_decay=1e-4)
+
+    def build(self, regimes: int, shape: tuple[int, ...]) -> Learner:
+        """As published; as many states as regimes."""
+        settings = self.settings
+        return SwitchingVAE(shape, settings.latents, settings.lags, regimes, self.gating)
+
+    def _after_training(self, panel: Panel, train: Runs) -> None:
+        """Give each state the name of the regime that it meets most often, one to one."""
+        self._order = np.arange(len(self.regimes_))
+        if panel.codes is None:
+            return
+        shares = np.concatenate(self._states(panel))
+        met = np.zeros((len(self.regimes_), len(self.regimes_)))
+        rows = train.row_numbers()
+        rows = rows[np.isfinite(shares[rows, 0]) & (panel.codes[rows] >= 0)]
+        np.add.at(met, panel.codes[rows], shares[rows])
+        self._order = linear_sum_assignment(-met)[1]
+
+    def _weights(self, panel: Panel) -> list[np.ndarray]:
+        return [shares[:, self._order] for shares in self._states(panel)]
+
+    def _states(self, panel: Panel) -> list[np.ndarray]:
+        """States (T, K) of each series, in the model's own order; NaN before the lags are full."""
+        model, lags = self._model, self.settings.lags
+        assert isinstance(model, SwitchingVAE)  # build makes no other
+        out = np.full((panel.rows, len(self.regimes_)), np.nan)
+        runs = find_runs(panel, by_regime=False)
+        for length in np.unique(runs.length[runs.length > lags]):
+            same = np.flatnonzero(runs.length == length)
+            for part in np.array_split(same, -(-len(same) * length // CHUNK_ROWS)):
+                rows, _ = crop_rows(runs.start[part], runs.length[part], int(length))
+                x = torch.from_numpy(np.asarray(panel.values[rows])).to(model.centre)
+                out[rows[:, lags:]] = model.states(x).double().cpu().numpy()
+        return np.split(out, panel.offsets[1:-1])
+
+
+class HardNCTRL(NCTRL):
+    """One state at a time."""
+
+    gating = "hard"
+    traits = Traits(
+        title="NCTRL (hard)",
+        about="TDRL with unknown domains: the best path of a hidden Markov chain",
+        labels=False,
+        latents=True,
+        weights=True,
+    )
+
+
+class SoftNCTRL(NCTRL):
+    """Posteriors of the states."""
+
+    gating = "soft"
+    traits = Traits(
+        title="NCTRL (soft)",
+        about="TDRL with unknown domains: state posteriors of a hidden Markov chain",
+        labels=False,
+        latents=True,
+        weights=True,
+    )
