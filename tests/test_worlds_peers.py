@@ -239,3 +239,5 @@ def test_refusals_of_a_simulation():
         world.simulate(3, length=2)
     with pytest.raises(ConfigError, match="series = 0"):
         world.simulate(0)
+    with pytest.raises(ConfigError, match="exploded at step"):
+        world.simulate(3, length=200)

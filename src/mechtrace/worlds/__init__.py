@@ -1,6 +1,6 @@
 """Simulators with known truth: worlds to learn from, schedules to recover."""
 
-from . import peers
+from . import peers as peers
 from .schedules import SCHEDULES, make_schedule
 from .simulation import EmergentEdge, Simulation, write_truth
 from .synthetic import PRESETS, World, WorldConfig, make
@@ -14,6 +14,5 @@ __all__ = [
     "WorldConfig",
     "make",
     "make_schedule",
-    "peers",
     "write_truth",
 ]
