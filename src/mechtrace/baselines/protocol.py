@@ -47,6 +47,9 @@ class Settings:
     window: int = 50
     #: transitions shown while learning, repeats counted: the budget of every trained method
     transitions: int = 6_720_000
+    #: series per step; None: the authors'. Another number scales their learning rate by the root
+    #: of the ratio, which keeps the noise of the gradient where it was
+    batch: int | None = None
     #: held-out evaluations over a training run, among which the best is kept
     evaluations: int = 20
 
@@ -55,6 +58,8 @@ class Settings:
         for name in ("latents", "lags", "states", "window", "transitions", "evaluations"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} = {getattr(self, name)}", fix="make it at least 1")
+        if self.batch is not None and self.batch < 1:
+            raise ConfigError(f"batch = {self.batch}", fix="make it at least 1")
         if not 0 <= self.holdout < 1:
             raise ConfigError(f"holdout = {self.holdout}", fix="use a share in [0, 1)")
 

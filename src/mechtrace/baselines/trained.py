@@ -73,7 +73,8 @@ class TrainedMethod(Method):
         device = resolve_device(settings.device)
         self._model = self._new_model(panel, train).to(device)
         length = max(settings.lags + 1, min(settings.window, int(train.length.max())))
-        per_block = math.ceil(self.recipe.batch / blocks)
+        batch = settings.batch or self.recipe.batch
+        per_block = math.ceil(batch / blocks)
         resident = on_device(panel, device)
 
         def batches(source: Runs, count: int) -> Batches:
@@ -90,7 +91,7 @@ class TrainedMethod(Method):
             train.rows,
             FitConfig(
                 steps=steps,
-                lr=self.recipe.lr,
+                lr=self.recipe.lr * math.sqrt(batch / self.recipe.batch),
                 weight_decay=self.recipe.weight_decay,
                 clip=1e12,
                 evaluations=settings.evaluations,
