@@ -15,7 +15,21 @@ from .protocol import Method, Settings, Traits, Truth
 __all__ = ["METHODS", "Method", "Settings", "Traits", "Truth", "make"]
 
 #: Where each method lives: name -> module of this package and class.
-METHODS: dict[str, tuple[str, str]] = {}
+METHODS: dict[str, tuple[str, str]] = {
+    "mechtrace": ("ours", "Ours"),
+    "algorithm1": ("ours", "Algorithm1"),
+    "gate": ("gate", "GateAlone"),
+    "gaussian-hmm": ("hmm", "GaussianHMM"),
+    "ar-hmm": ("hmm", "AutoregressiveHMM"),
+    "change-points": ("changepoints", "ChangePoints"),
+    "logistic-regression": ("classify", "Logistic"),
+    "gradient-boosting": ("classify", "Boosting"),
+    "lda": ("classify", "Discriminant"),
+    "nearest-mean": ("classify", "NearestMean"),
+    "straight-line": ("classify", "StraightLine"),
+    "centroid": ("heuristics", "Centroid"),
+    "optical-flow": ("heuristics", "OpticalFlow"),
+}
 
 
 def make(name: str, **settings: Any) -> Method:
