@@ -144,17 +144,16 @@ class StraightLine(NearestMean):
 
     def _weights(self, panel: Panel) -> list[np.ndarray]:
         rows = find_runs(panel, by_regime=False).row_numbers()
-        owner = panel.series_index()[rows]
-        found = np.full((len(rows), len(self.regimes_)), np.nan)
-        for i in np.unique(owner):
-            mine = owner == i
-            own = rows[mine]
+        found = [np.zeros((0, len(self.regimes_)))]
+        for own in np.split(rows, np.searchsorted(rows, panel.offsets[1:-1])):
+            if not len(own):
+                continue
             tenth = max(1, len(own) // 10)
             ends = [self._features.at(panel, part) for part in (own[:tenth], own[-tenth:])]
             first, last = self._nearest(np.stack([end.mean(axis=0) for end in ends]))
             share = _elapsed(panel, own)[:, None]
-            found[mine] = (1 - share) * first + share * last
-        return curves_of(panel, rows, found)
+            found.append((1 - share) * first + share * last)
+        return curves_of(panel, rows, np.concatenate(found))
 
 
 def _elapsed(panel: Panel, rows: np.ndarray) -> np.ndarray:
