@@ -68,7 +68,10 @@ def test_rooms_keep_to_themselves(path):
 def test_optional_and_heavy_packages_are_imported_late(path):
     found = imports(path, top_level_only=True)
     for name in (
+        "cv2",
+        "hmmlearn",
         "pandas",
+        "ruptures",
         "zuko",
         "matplotlib",
         "plotly",

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .recover.reference import Reference
     from .recover.trajectory import Trajectory
     from .stream import Stream
+    from .training import Run
 
 
 class Trace:
@@ -153,6 +154,12 @@ class Trace:
             except Interrupted:
                 self._adopt(run.model, run.facts(), None)  # what was learned so far stays usable
                 raise
+        return self.conclude(run, progress=progress)
+
+    def conclude(self, run: Run, *, progress: bool = True) -> Trace:
+        """Take over the model of a trained run: check it, measure its noise, find its axes."""
+        from . import progress as listening
+
         facts, reference = run.finish(), run.measure_reference()
         axes = run.find_axes(listening.remarks(progress))
         if progress:

@@ -78,8 +78,8 @@ class Run:
     def train(
         self,
         listeners: Sequence[Listener],
-        checkpoint: str | Path | None,
-        checkpoint_seconds: float,
+        checkpoint: str | Path | None = None,
+        checkpoint_seconds: float = 60.0,
     ) -> None:
         """Run the loop, saving the state to `checkpoint` now and then."""
         save = None if checkpoint is None else lambda state: self._save(checkpoint, state)

@@ -19,6 +19,19 @@ METHODS: dict[str, tuple[str, str]] = {
     "tdrl": ("tdrl", "TDRL"),
     "nctrl-hard": ("nctrl", "HardNCTRL"),
     "nctrl-soft": ("nctrl", "SoftNCTRL"),
+    "mechtrace": ("ours", "Ours"),
+    "algorithm1": ("ours", "Algorithm1"),
+    "gate": ("gate", "GateAlone"),
+    "gaussian-hmm": ("hmm", "GaussianHMM"),
+    "ar-hmm": ("hmm", "AutoregressiveHMM"),
+    "change-points": ("changepoints", "ChangePoints"),
+    "logistic-regression": ("classify", "Logistic"),
+    "gradient-boosting": ("classify", "Boosting"),
+    "lda": ("classify", "Discriminant"),
+    "nearest-mean": ("classify", "NearestMean"),
+    "straight-line": ("classify", "StraightLine"),
+    "centroid": ("heuristics", "Centroid"),
+    "optical-flow": ("heuristics", "OpticalFlow"),
 }
 
 
