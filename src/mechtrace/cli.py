@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from .cli_bench import bench_app
+from .cli_compare import compare
 from .cli_fit import fit
 from .cli_options import Json, Quiet, sayer, write_json
 from .cli_recover import calibrate, diagnose, recover, report
@@ -88,6 +89,7 @@ COMMANDS: dict[Callable[..., None], str] = {
     diagnose: "Can the curves be trusted, and if not, why.",
     report: "One HTML file: answer, picture, evidence.",
     calibrate: "Correct curves where the regime is known.",
+    compare: "Other methods on the same data, judged alike.",
     info: "What a stored model is.",
 }
 for command, summary in COMMANDS.items():
