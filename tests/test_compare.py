@@ -225,7 +225,7 @@ def test_truth_is_found_by_series_and_time():
     found = tasks.truth_for(new, known, shared=False)
     assert [one[:, 0].tolist() for one in found] == [[7, 8, 9], [1, 2, 3]]
     short = mt.Panel.from_arrays(rows[:, :3], time=[0.0, 0.1, 0.2], names=["b", "a"])
-    with pytest.raises(DataError, match="no truth for .a. at time"):
+    with pytest.raises(DataError, match="no truth for 'a' at time"):
         tasks.truth_for(new, short, shared=False)
     with pytest.raises(DataError, match="no truth for the recording 'b'"):
         tasks.truth_for(new, known[["a"]], shared=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -154,7 +155,8 @@ def compare(
         try:
             result = compare(task, entries, out, **how)
         except KeyboardInterrupt:
-            kept = len(list((out / "cells").glob("*.json")))
+            rows = json.loads((out / "comparison.json").read_text(encoding="utf-8"))["rows"]
+            kept = sum(row["status"] == FINISHED for row in rows)
             said = f"mechtrace: stopped; {kept} cells are kept, the same command goes on ({out})."
             typer.echo(said, err=True)
             raise typer.Exit(130) from None

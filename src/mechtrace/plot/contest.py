@@ -44,6 +44,11 @@ WORLD = (
         Mark("mcc", "oracle_selected", "selected by the truth"),
     ),
 )
+JUDGED = Side(
+    "correlation with the true weights",
+    Mark("single", "figures", "new recordings"),
+    Mark("switch", "figures", "spliced switches"),
+)
 DATA = (
     Side(
         "correlation with spliced switches",
@@ -78,15 +83,26 @@ def comparison(result: Mapping[str, Any], ax: Any = None) -> np.ndarray:
         raise DataError("no method has finished", fix="look at the reasons in its rows")
     ceiling = next((one for one in found if one["method"] == CEILING), None)
     axes = panels_for(ax, 2, size=(4.4, 0.9 + 0.34 * len(methods)))
-    for place, side in zip(axes, WORLD if kind == "world" else DATA, strict=True):
+    for place, side in zip(axes, WORLD if kind == "world" else _of_data(methods), strict=True):
         _draw(place, side, methods, rows, ceiling)
     axes[0].set_yticks(range(len(methods)), labels=[plain(one["method"]) for one in methods])
     for one, label in zip(methods, axes[0].get_yticklabels(), strict=True):
         label.set(color=INK, fontsize=9)
         if one["method"] == OURS:
             label.set(fontweight="bold", color=COLOURS[0])
-    axes[1].set_yticks(range(len(methods)), labels=[])
+    axes[1].set_yticks([])
     return axes
+
+
+def _of_data(methods: list[Any]) -> tuple[Side, Side]:
+    """The panels for recordings; where the truth of new ones is known, it is shown first."""
+
+    def known(figure: str) -> bool:
+        return any(one["figures"].get(figure, {}).get("mean") is not None for one in methods)
+
+    if known("pooled"):
+        return WORLD[0], DATA[1]
+    return (JUDGED if known("single") else DATA[0]), DATA[1]
 
 
 def _draw(ax: Any, side: Side, methods: list[Any], rows: list[Any], ceiling: Any) -> None:
@@ -116,14 +132,15 @@ def _draw(ax: Any, side: Side, methods: list[Any], rows: list[Any], ceiling: Any
                         [place + shift] * 2, color=ink, lw=1.2, zorder=2)  # fmt: skip
             ax.plot(each["mean"], place + shift, "o", ms=6.5, mec=ink, mew=1.4,
                     mfc=ink if filled else "white", zorder=3)  # fmt: skip
-    words = [(mark.word, INK if filled else "white", "o", "none") for mark, filled in marks]
-    reference = ceiling and ceiling[side.filled.part].get(side.filled.figure)
-    if reference and reference["mean"] is not None and "mcc" not in side.filled.figure:
-        ax.axvline(reference["mean"], color=INK, lw=1.0, ls="--", zorder=1)
-        words.append(("oracle, all trials together", "none", "", "--"))
-    for word, face, marker, ls in words:
-        ax.plot([], [], marker=marker, ls=ls, lw=1.0, color=INK, mfc=face, mec=INK, label=word)
-    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncol=1, frameon=False, fontsize=8,
+    for mark, filled in marks:
+        face = INK if filled else "white"
+        ax.plot([], [], "o", ms=6.5, mfc=face, mec=INK, mew=1.4, label=mark.word)
+    for (mark, _), dashes in zip(marks, ("--", ":"), strict=False):
+        reference = ceiling and ceiling[mark.part].get(mark.figure)
+        if reference and reference["mean"] is not None:
+            ax.axvline(reference["mean"], color=INK, lw=1.0, ls=dashes, zorder=1,
+                       label=f"oracle, {mark.word}")  # fmt: skip
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncol=2, frameon=False, fontsize=8,
               borderaxespad=0.2, labelspacing=0.3)  # fmt: skip
     low = min(0.0, *(ax.get_xlim()[:1]))
     ax.set_xlim(low, max(1.02, ax.get_xlim()[1]))
@@ -149,8 +166,7 @@ def method_curves(
     regimes = [name for name in frame.columns if name not in keys]
     frame = frame[frame["seed"] == (frame["seed"].min() if seed is None else seed)]
     methods = sorted(frame["method"].unique(), key=lambda name: (name != OURS, name))
-    series = list(dict.fromkeys(frame["series"]))
-    series = [*(name for name in series if name == "pooled"), *series][:SHOWN]
+    series = sorted(dict.fromkeys(frame["series"]), key=lambda name: name != "pooled")[:SHOWN]
     count = len(methods) * len(series)
     axes = panels_for(ax, count, columns=len(series), size=(7.6 / len(series) + 1, 1.15))
     for place, one in enumerate(axes):
@@ -177,6 +193,6 @@ def method_curves(
         one.set_title(plain(title), fontsize=9, color=INK, loc="left", pad=3, fontweight=strong)
     if truth:
         axes[0].plot([], [], color=SOFT, lw=0.9, ls=":", label="truth")
-    axes[0].figure.legend(loc="outside upper right", ncol=len(regimes) + bool(truth),
+    axes[0].figure.legend(loc="outside upper right", ncol=min(len(regimes) + bool(truth), 8),
                           frameon=False, fontsize=8)  # fmt: skip
     return axes

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import time
 import traceback
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
@@ -98,9 +100,23 @@ def _start(cell: Cell, folder: Path, threads: int) -> _Running:
     ours, theirs = context.Pipe(duplex=False)
     log = folder / f"{cell.stem}.log"
     process = context.Process(target=_work, args=(cell, folder, theirs, log, threads))
-    process.start()
+    with _deaf():
+        process.start()
     theirs.close()
     return _Running(cell, process, ours, log)
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """A process started here does not hear Ctrl-C, which is the business of the first one."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _stop(one: _Running) -> None:
@@ -117,7 +133,7 @@ def _work(cell: Cell, folder: Path, pipe: Connection, log: Path, threads: int) -
     """What a fresh process does."""
     import torch
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the business of the first process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     _write_to(log)
     torch.set_num_threads(min(threads, torch.get_num_threads()))
     last = 0.0

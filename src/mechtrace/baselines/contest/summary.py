@@ -131,9 +131,13 @@ def notes(result: dict[str, Any]) -> list[str]:
             "pooled, single: correlation with the true weights, mean ± sd over seeds; oracle: true"
             " latents in our engine, the ceiling; NA: the method gives no such answer."
         )
+    failed: dict[tuple[str, str], list[str]] = {}
     for row in result["rows"]:
         if row["status"] == FAILED:
-            out.append(f"failed: {row['method']} seed {row['seed']}: {row['reason']}")
+            failed.setdefault((row["method"], row["reason"]), []).append(str(row["seed"]))
+    for (name, reason), seeds in failed.items():
+        several = "s" if len(seeds) > 1 else ""
+        out.append(f"failed: {name} seed{several} {', '.join(seeds)}: {reason}")
     for name, reason in result["skipped"].items():
         out.append(f"left out: {name}: {reason}")
     return out
