@@ -34,7 +34,8 @@ Without data:
 
 Every command explains itself (mechtrace fit --help), writes its result as JSON (--json FILE, or
 --json - for stdout) and is silent with --quiet. Exit codes: 0 for success, 1 for an answer with
-reservations (diagnose --strict, compare), 2 for bad input, 130 after Ctrl-C. For completion with the Tab key: mechtrace --install-completion, then a new shell.
+reservations (diagnose --strict, compare), 2 for bad input, 130 after Ctrl-C.
+For completion with the Tab key: mechtrace --install-completion, then a new shell.
 """
 
 BENCH_HELP = """Measure mechtrace on this machine.

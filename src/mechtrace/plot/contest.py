@@ -85,6 +85,7 @@ def comparison(result: Mapping[str, Any], ax: Any = None) -> np.ndarray:
     axes = panels_for(ax, 2, size=(4.4, 0.9 + 0.34 * len(methods)))
     for place, side in zip(axes, WORLD if kind == "world" else _of_data(methods), strict=True):
         _draw(place, side, methods, rows, ceiling)
+    axes[0].set_ylabel("method", color=INK)
     axes[0].set_yticks(range(len(methods)), labels=[plain(one["method"]) for one in methods])
     for one, label in zip(methods, axes[0].get_yticklabels(), strict=True):
         label.set(color=INK, fontsize=9)
@@ -180,12 +181,14 @@ def method_curves(
             known = (truth or {}).get(name)
             if known is not None:
                 one.plot(time, np.asarray(known)[:, k], color=colour(k), lw=0.9, ls=":")
-        tidy(one, "time" if row == len(methods) - 1 else "", grid="y")
+        tidy(one, "time", "" if column else "share", grid="y")
+        one.yaxis.label.set_fontsize(8)
         if len(time):
             time_axis(one.xaxis, time)
         one.set(ylim=(-0.03, 1.03), yticks=[0, 0.5, 1])
         if row < len(methods) - 1:
             one.tick_params(labelbottom=False)
+            one.xaxis.label.set_visible(False)
         if column:
             one.tick_params(labelleft=False)
         title = f"{method}" if len(series) == 1 else f"{method}, {name}"
@@ -193,6 +196,8 @@ def method_curves(
         one.set_title(plain(title), fontsize=9, color=INK, loc="left", pad=3, fontweight=strong)
     if truth:
         axes[0].plot([], [], color=SOFT, lw=0.9, ls=":", label="truth")
-    axes[0].figure.legend(loc="outside upper right", ncol=min(len(regimes) + bool(truth), 8),
-                          frameon=False, fontsize=8)  # fmt: skip
+    last = axes[len(series) - 1]  # above the upper right corner, where no title is
+    last.legend(*axes[0].get_legend_handles_labels(), loc="lower right", bbox_to_anchor=(1, 1.16),
+                ncol=min(len(regimes) + bool(truth), 8), frameon=False, fontsize=8,
+                borderaxespad=0)  # fmt: skip
     return axes
