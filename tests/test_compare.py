@@ -125,6 +125,9 @@ def test_a_world_is_judged_on_weights_and_latents(command, tmp_path, runs):
     assert found["weightless"]["figures"]["accuracy"]["mean"] is None
     lines = {line.split()[0]: line.split()[1:] for line in summary.table(result).splitlines()}
     assert lines["weightless"][:2] == ["NA", "NA"]
+    assert "several" not in summary.table(result)
+    result["rows"][0]["versions"]["mechtrace"] = "0.0.1"
+    assert "of several versions of mechtrace (0.0.1, " in summary.table(result)
     table = pd.read_csv(out / "comparison.csv")
     assert list(table["method"]) == ["oracle"] * 2 + ["selecting", "weightless", "blind"] * 2
     assert "mcc_oracle_selected" in table

@@ -196,8 +196,10 @@ def method_curves(
         one.set_title(plain(title), fontsize=9, color=INK, loc="left", pad=3, fontweight=strong)
     if truth:
         axes[0].plot([], [], color=SOFT, lw=0.9, ls=":", label="truth")
-    last = axes[len(series) - 1]  # above the upper right corner, where no title is
-    last.legend(*axes[0].get_legend_handles_labels(), loc="lower right", bbox_to_anchor=(1, 1.16),
-                ncol=min(len(regimes) + bool(truth), 8), frameon=False, fontsize=8,
-                borderaxespad=0)  # fmt: skip
+    shown = {"handles": axes[0].get_legend_handles_labels()[0], "frameon": False, "fontsize": 8}
+    columns = min(len(regimes) + bool(truth), 8)
+    if ax is None:
+        axes[0].figure.legend(loc="outside upper right", ncol=columns, **shown)
+    else:  # the rest of the figure is not ours
+        axes[0].legend(loc="lower left", bbox_to_anchor=(0, 1.16), ncol=columns, **shown)
     return axes

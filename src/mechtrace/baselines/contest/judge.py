@@ -189,7 +189,7 @@ def _score(truth: np.ndarray, curve: np.ndarray) -> tuple[float, float, float]:
 def _splices(answers: Answers, splices: Splices, kinds: int) -> Figures:
     curves = answers.curves(splices.panel, None)
     if curves is None:
-        return dict.fromkeys(("switch", "switch_mae", "midpoint_error"))
+        return dict.fromkeys(("switch", "switch_mae", "midpoint_error", "midpoint_error_median"))
     scores, errors = [], []
     for i, curve in enumerate(curves):
         codes = np.full(len(curve), splices.before[i])
@@ -202,6 +202,7 @@ def _splices(answers: Answers, splices: Splices, kinds: int) -> Figures:
         "switch": correlation,
         "switch_mae": error,
         "midpoint_error": float(np.mean(errors)),
+        "midpoint_error_median": float(np.median(errors)),
     }
 
 

@@ -138,6 +138,14 @@ def notes(result: dict[str, Any]) -> list[str]:
     for (name, reason), seeds in failed.items():
         several = "s" if len(seeds) > 1 else ""
         out.append(f"failed: {name} seed{several} {', '.join(seeds)}: {reason}")
+    done = [row for row in result["rows"] if row["status"] == FINISHED]
+    origins = {
+        "versions of mechtrace": {row["versions"]["mechtrace"] for row in done},
+        "machines or numbers of threads": {row["machine"] for row in done},
+    }
+    for what, found in origins.items():
+        if len(found) > 1:
+            out.append(f"Kept cells are of several {what} ({', '.join(sorted(found))}): --fresh.")
     for name, reason in result["skipped"].items():
         out.append(f"left out: {name}: {reason}")
     return out
