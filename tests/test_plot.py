@@ -10,6 +10,7 @@ from pathlib import Path
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.colors import to_hex, to_rgba
 from matplotlib.figure import Figure
@@ -18,7 +19,7 @@ import mechtrace
 from mechtrace import plot
 from mechtrace.align.axes import Axes, Axis, Evidence
 from mechtrace.diagnose import Diagnosis, Finding
-from mechtrace.errors import MechtraceError
+from mechtrace.errors import DataError, MechtraceError
 from mechtrace.metrics import mean_correlation
 from mechtrace.plot import style
 from mechtrace.recover.network import Mechanisms
@@ -54,10 +55,39 @@ def made(regimes=("walk", "trot", "run"), time=None, name="trial"):
     return replace(path, alpha=known, flag=flag, residual=worth, surprise=2 * worth)
 
 
+def compared(kind):
+    """A comparison of three methods, one of which answers little; and the oracle."""
+
+    def figures(**known):
+        return {name: {"mean": mean, "sd": 0.1, "n": 2} for name, mean in known.items()}
+
+    scores = {
+        "oracle": figures(pooled=0.99, single=0.7),
+        "mechtrace": figures(pooled=0.9, single=0.6, mcc=0.9, switch=0.8, accuracy=0.9),
+        "$other": figures(pooled=None, single=None, mcc=0.5),
+        "a third": figures(pooled=-0.1, single=0.0, switch=0.1, accuracy=0.4),
+    }
+    summary = [
+        {"method": name, "finished": 2, "figures": known, "oracle_selected": known}
+        for name, known in scores.items()
+    ]
+    rows = [
+        {"method": name, "status": "finished", "figures": row, "oracle_selected": row}
+        for name, known in scores.items()
+        for row in [{key: value["mean"] for key, value in known.items()}] * 2
+    ]
+    return {"configuration": {"data": {"kind": kind}}, "summary": summary, "rows": rows}
+
+
 DATES = np.datetime64("2024-01-31T10:00") + np.arange(STEPS) * np.timedelta64(30, "s")
 PATH, PAIR, MANY = made(), made(("walk", "run")), made([f"R{k}" for k in range(10)])
 TRUTH = np.nan_to_num(PATH.alpha)
 RANDOM = np.random.default_rng(0)
+CURVES = pd.concat(
+    pd.DataFrame(TRUTH, columns=PATH.regimes).assign(method=m, seed=0, series=s, time=range(STEPS))
+    for m in ("mechtrace", "_b")
+    for s in ("$a", "pooled")
+)
 MATRICES = Mechanisms(
     PATH.regimes, RANDOM.normal(size=(3, 2, 4, 4)), error=np.full((3, 2, 4, 4), 0.5)
 )
@@ -152,6 +182,10 @@ FIGURES = {
     "error_against_bound": lambda ax: plot.error_against_bound([1, 2, 3], [2, 3, 1], ax),
     "theory": lambda ax: plot.theory(THEORY, ax),
     "methods": lambda ax: plot.methods({"a": [1, 2, 3], "b": 2.0, "c": [np.nan]}, ax),
+    "comparison": lambda ax: plot.comparison(compared("world"), ax),
+    "comparison on recordings": lambda ax: plot.comparison(compared("data"), ax),
+    "method_curves": lambda ax: plot.method_curves(CURVES, ax, truth={"$a": TRUTH}),
+    "method_curves of one recording": lambda ax: plot.method_curves(CURVES[:STEPS], ax),
     "track": lambda ax: plot.track(Z[:, :2], PATH, ax, regime="run", image=FILM[0]),
     "skeletons": lambda ax: plot.skeletons(JOINTS, BONES, PATH, ax, plane=(0, 2)),
     "skeletons in the plane": lambda ax: plot.skeletons(JOINTS[..., :2], BONES, PAIR, ax),
@@ -193,6 +227,22 @@ def test_panels_can_be_given_one_by_one():
 
 
 # -- what is shown is what was found -----------------------------------------------------------
+
+
+def test_a_comparison_marks_ours_and_says_what_is_not_answered():
+    left, right = plot.comparison(compared("world"))
+    assert next(text.get_text() for text in left.get_yticklabels()) == "mechtrace"
+    assert [text.get_fontweight() for text in left.get_yticklabels()] == ["bold", *["normal"] * 2]
+    assert [text.get_text() for text in left.texts] == ["NA"]
+    assert right.texts[0].get_position()[1] == 2
+    labels = [text.get_text() for text in left.get_legend().get_texts()]
+    assert "oracle, all trials together" in labels
+    with pytest.raises(DataError, match="no result of a comparison"):
+        plot.comparison({"rows": []})
+    with pytest.raises(DataError, match="no method has finished"):
+        plot.comparison(compared("world") | {"summary": []})
+    with pytest.raises(DataError, match="no table of curves"):
+        plot.method_curves(CURVES.drop(columns="seed"))
 
 
 def test_a_recovered_curve_shows_every_regime_and_its_band(trained, world):

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from .cli_bench import bench_app
+from .cli_compare import compare
 from .cli_fit import fit
 from .cli_options import Json, Quiet, sayer, write_json
 from .cli_recover import calibrate, diagnose, recover, report
@@ -32,8 +33,9 @@ Without data:
   mechtrace demo
 
 Every command explains itself (mechtrace fit --help), writes its result as JSON (--json FILE, or
---json - for stdout) and is silent with --quiet. Exit codes: 0 for success, 2 for bad input, 130
-after Ctrl-C. For completion with the Tab key: mechtrace --install-completion, then a new shell.
+--json - for stdout) and is silent with --quiet. Exit codes: 0 for success, 1 for an answer with
+reservations (diagnose --strict, compare), 2 for bad input, 130 after Ctrl-C.
+For completion with the Tab key: mechtrace --install-completion, then a new shell.
 """
 
 BENCH_HELP = """Measure mechtrace on this machine.
@@ -88,6 +90,7 @@ COMMANDS: dict[Callable[..., None], str] = {
     diagnose: "Can the curves be trusted, and if not, why.",
     report: "One HTML file: answer, picture, evidence.",
     calibrate: "Correct curves where the regime is known.",
+    compare: "Other methods on the same data, judged alike.",
     info: "What a stored model is.",
 }
 for command, summary in COMMANDS.items():

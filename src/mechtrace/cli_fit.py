@@ -116,7 +116,7 @@ def fit(
     if out is None and write_config is None and not dry_run:
         what = "there is no name for the trained model"
         raise ConfigError(what, fix="add one, as in --out model.mechtrace")
-    reading = _read(data, roles) if data else None
+    reading = read_labelled(data, roles) if data else None
     if reading is not None:
         say(reading.how)
     if write_config is not None:
@@ -142,7 +142,7 @@ def fit(
     write_json(json_file, trace.facts_)
 
 
-def _read(data: list[Path], roles: dict[str, Any]) -> Reading:
+def read_labelled(data: list[Path], roles: dict[str, Any]) -> Reading:
     """The recordings, which must have labels."""
     from .inputs import read_inputs
 

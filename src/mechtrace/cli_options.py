@@ -27,7 +27,7 @@ def _json_target(path: Path | None) -> Path | None:
     return path
 
 
-def _presets() -> list[str]:
+def presets() -> list[str]:
     """For completion, which alone has to know them before the command runs."""
     from .worlds import PRESETS
 
@@ -79,7 +79,7 @@ Seed = Annotated[int, typer.Option(help="Seed of everything random.", min=0)]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Preset = Annotated[
     str,
-    typer.Option(help="Preset of the world.", autocompletion=_presets),
+    typer.Option(help="Preset of the world.", autocompletion=presets),
 ]
 Worlds = Annotated[int, typer.Option(help="Fresh worlds.")]
 Steps = Annotated[int | None, typer.Option(help="Training steps (default: as fit).")]

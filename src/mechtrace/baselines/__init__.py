@@ -14,7 +14,8 @@ from .protocol import Method, Settings, Traits, Truth
 
 __all__ = ["METHODS", "Method", "Settings", "Traits", "Truth", "make"]
 
-#: Where each method lives: name -> module of this package and class.
+#: Where each method lives: name -> module and class. A module is one of this package, unless its
+#: name has a dot.
 METHODS: dict[str, tuple[str, str]] = {
     "tdrl": ("tdrl", "TDRL"),
     "nctrl-hard": ("nctrl", "HardNCTRL"),
@@ -40,5 +41,6 @@ def make(name: str, **settings: Any) -> Method:
     if name not in METHODS:
         raise ConfigError(f"there is no method {name!r}", fix=f"use one of {', '.join(METHODS)}")
     module, kind = METHODS[name]
-    method: Method = getattr(import_module(f".{module}", __package__), kind)(Settings(**settings))
+    home = import_module(module if "." in module else f".{module}", __package__)
+    method: Method = getattr(home, kind)(Settings(**settings))
     return method

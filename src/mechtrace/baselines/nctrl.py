@@ -8,7 +8,7 @@ their posteriors, as the domain of each transition.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 import torch
@@ -16,7 +16,6 @@ from scipy.optimize import linear_sum_assignment
 from torch import Tensor, nn
 
 from ..experts import HALF_LOG_2PI, stack_history
-from ..model import Learner
 from ..nets import MLP
 from ..series import Panel
 from ..windows import Runs, crop_rows, find_runs
@@ -60,6 +59,8 @@ class SwitchingChain(nn.Module):
 class SwitchingVAE(TemporalPriorVAE):
     """NCTRL's model; batches have one block, since nobody knows the domains."""
 
+    order: Tensor
+
     def __init__(
         self,
         shape: tuple[int, ...],
@@ -71,6 +72,8 @@ class SwitchingVAE(TemporalPriorVAE):
         super().__init__(shape, latents, lags, states, context_layers=3)
         self.chain = SwitchingChain(shape[0], lags, states)
         self.gating = gating
+        # which state stands for which regime, once that is known
+        self.register_buffer("order", torch.arange(states))
 
     def groups(self) -> list[tuple[list[nn.Parameter], float]]:
         """The chain at its own pace."""
@@ -99,11 +102,13 @@ class SwitchingVAE(TemporalPriorVAE):
 
     @torch.no_grad()
     def states(self, x: Tensor) -> Tensor:
-        """One-hot best path or posteriors (B, T - L, K) of rows (B, T, p)."""
+        """One-hot best path or posteriors (B, T - L, K) of rows (B, T, p), named states."""
         parts = self.chain.parts(self.standardise(x))
         if self.gating == "soft":
-            return smooth(*parts).posterior
-        return nn.functional.one_hot(best_path(*parts), self.chain.states).to(x.dtype)
+            found = smooth(*parts).posterior
+        else:
+            found = nn.functional.one_hot(best_path(*parts), self.chain.states).to(x.dtype)
+        return found[..., self.order]
 
 
 class NCTRL(TrainedMethod):
@@ -112,30 +117,27 @@ class NCTRL(TrainedMethod):
     gating: Literal["hard", "soft"]
     recipe = Recipe(lr=5e-4, batch=64, weight_decay=1e-4)
 
-    def build(self, regimes: int, shape: tuple[int, ...]) -> Learner:
+    def build(self, regimes: int, shape: tuple[int, ...]) -> SwitchingVAE:
         """As published; as many states as regimes."""
         settings = self.settings
         return SwitchingVAE(shape, settings.latents, settings.lags, regimes, self.gating)
 
     def _after_training(self, panel: Panel, train: Runs) -> None:
         """Give each state the name of the regime that it meets most often, one to one."""
-        self._order = np.arange(len(self.regimes_))
         if panel.codes is None:
             return
-        shares = np.concatenate(self._states(panel))
-        met = np.zeros((len(self.regimes_), len(self.regimes_)))
+        order = cast(SwitchingVAE, self._model).order
+        order.copy_(torch.arange(len(order)))
+        shares = np.concatenate(self._weights(panel))
         rows = train.row_numbers()
         rows = rows[np.isfinite(shares[rows, 0]) & (panel.codes[rows] >= 0)]
+        met = np.zeros((len(order), len(order)))
         np.add.at(met, panel.codes[rows], shares[rows])
-        self._order = linear_sum_assignment(-met)[1]
+        order.copy_(torch.from_numpy(linear_sum_assignment(-met)[1]))
 
     def _weights(self, panel: Panel) -> list[np.ndarray]:
-        return [shares[:, self._order] for shares in self._states(panel)]
-
-    def _states(self, panel: Panel) -> list[np.ndarray]:
-        """States (T, K) of each series, in the model's own order; NaN before the lags are full."""
-        model, lags = self._model, self.settings.lags
-        assert isinstance(model, SwitchingVAE)  # build makes no other
+        """States (T, K) of each series; NaN before the lags are full."""
+        model, lags = cast(SwitchingVAE, self._model), self.settings.lags
         out = np.full((panel.rows, len(self.regimes_)), np.nan)
         runs = find_runs(panel, by_regime=False)
         for length in np.unique(runs.length[runs.length > lags]):

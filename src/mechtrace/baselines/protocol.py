@@ -29,6 +29,7 @@ class Traits:
     latents: bool  # `encode` gives latents
     weights: bool  # `weights` gives curves
     labels_to_encode: bool = False  # also recordings that are only encoded must be labelled
+    package: str = ""  # an optional package that it cannot do without, as it is imported
 
 
 @dataclass(frozen=True)

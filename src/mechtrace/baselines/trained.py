@@ -49,6 +49,7 @@ class TrainedMethod(Method):
         super().__init__(settings)
         self.training_: dict[str, Any] = {}
         self._best: _BestMatch | None = None
+        self._learned_from: tuple[Panel, Runs] | None = None
 
     @abstractmethod
     def build(self, regimes: int, shape: tuple[int, ...]) -> Learner:
@@ -103,7 +104,7 @@ class TrainedMethod(Method):
         )
         watching = list(listeners)
         if truth is not None and self.traits.latents:
-            self._best = _BestMatch(self._model, truth)
+            self._best, self._learned_from = _BestMatch(self._model, truth), (panel, train)
             watching.append(self._best)
         with keeping_freed_memory():
             trainer.run(watching)
@@ -127,12 +128,13 @@ class TrainedMethod(Method):
 
     def oracle_selected(self) -> Method:
         """With the weights that gave the highest MCC against the truth during training."""
-        if self._best is None or not self._best.weights:
+        if self._best is None or self._learned_from is None or not self._best.weights:
             return self
         other = copy.copy(self)
         other._model = copy.deepcopy(self._model)
         other._model.load_state_dict(self._best.weights)
         other.training_ = self.training_ | {"best_step": self._best.step}
+        other._after_training(*self._learned_from)
         return other
 
     def _new_model(self, panel: Panel, train: Runs) -> Learner:

@@ -5,6 +5,7 @@ array of them where the figure has several panels (then `ax` may be a list, or o
 divided). Colours are those of the report; nothing global is changed.
 """
 
+from .contest import comparison, method_curves
 from .curves import calibration, compare_curves, latents, residual, surprise, trajectory
 from .graph import mechanism_graph
 from .inputs import curve
@@ -21,6 +22,7 @@ __all__ = [
     "axes_evidence",
     "calibration",
     "compare_curves",
+    "comparison",
     "correlation",
     "curve",
     "diagnosis",
@@ -31,6 +33,7 @@ __all__ = [
     "mechanism_graph",
     "mechanisms",
     "mechanisms_at",
+    "method_curves",
     "methods",
     "overview",
     "residual",

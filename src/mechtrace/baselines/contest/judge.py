@@ -1,0 +1,216 @@
+"""How good the answers of one method are, in figures; None stands for what it does not answer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from ...metrics import linear_r2, mean_correlation, weight_correlation, weight_error
+from ...oracle import oracle
+from ...recover.engine import Answer
+from ...series import Panel
+from ...worlds import Simulation
+from ..protocol import Method
+from .tasks import Glide, Material, Splices
+
+Figures = dict[str, float | None]
+#: Probabilities are cut here before their logarithm is taken.
+LEAST = 1e-6
+
+
+class Answers(Protocol):
+    """Whoever is judged; curves have the columns of the material's regimes."""
+
+    def curves(self, panel: Panel, simulation: Simulation | None) -> list[np.ndarray] | None:
+        """Weights (T, K) of each series."""
+
+    def pooled(self, glide: Glide) -> np.ndarray | None:
+        """One curve of series that share a schedule."""
+
+    def latents(self, panel: Panel) -> list[np.ndarray] | None:
+        """Latents (T, d) of each series."""
+
+
+class Learned:
+    """The answers of a method."""
+
+    def __init__(self, method: Method, regimes: Sequence[str]) -> None:
+        self.method = method
+        self.columns = [
+            method.regimes_.index(name) if name in method.regimes_ else -1 for name in regimes
+        ]
+
+    def curves(self, panel: Panel, simulation: Simulation | None = None) -> list | None:
+        """Weights, from recordings without their labels."""
+        found = self.method.weights(panel.without_labels())
+        return None if found is None else [self.named(curve) for curve in found]
+
+    def pooled(self, glide: Glide) -> np.ndarray | None:
+        """One curve, as the method itself pools."""
+        found = self.method.pooled(glide.panel.without_labels())
+        return None if found is None else self.named(found)
+
+    def latents(self, panel: Panel) -> list[np.ndarray] | None:
+        """Latents; labels are shown only to a method that needs them."""
+        shown = panel if self.method.traits.labels_to_encode else panel.without_labels()
+        return self.method.encode(shown)
+
+    def named(self, curve: np.ndarray) -> np.ndarray:
+        """Columns by name; a regime that the method does not know has weight 0."""
+        curve = np.asarray(curve, dtype=float)
+        out = np.where(np.isfinite(curve).all(axis=1), 0.0, np.nan)[:, None]
+        return np.hstack([curve[:, [k]] if k >= 0 else out for k in self.columns])
+
+
+class Ceiling:
+    """True latents and mechanisms in our own engine: what perfect learning would answer."""
+
+    def curves(self, panel: Panel, simulation: Simulation | None) -> list[np.ndarray] | None:
+        """Weights of each simulated series."""
+        assert simulation is not None  # only worlds have an oracle
+        return list(_whole(oracle(simulation)))
+
+    def pooled(self, glide: Glide) -> np.ndarray | None:
+        """One curve of all."""
+        assert glide.simulation is not None
+        return _whole(oracle(glide.simulation, pool=True))[0]
+
+    def latents(self, panel: Panel) -> list[np.ndarray] | None:
+        """They are the truth itself: nothing to judge."""
+        return None
+
+
+def _whole(answer: Answer) -> np.ndarray:
+    return np.asarray(answer.alpha, dtype=float)
+
+
+def judge(answers: Answers, material: Material, lags: int) -> Figures:
+    """All figures that the material allows, over steps with a complete past."""
+    figures = _latents(answers, material, lags) if material.truth is not None else {}
+    figures |= _pure(answers, material, lags)
+    each = [_glide(answers, glide, lags) for glide in material.glides]
+    for name in each[0] if each else ():
+        found = [known for one in each if (known := one[name]) is not None]
+        figures[name] = float(np.mean(found)) if len(found) == len(each) else None
+        if len(each) > 1:
+            pairs = zip(material.glides, each, strict=True)
+            figures |= {f"{name}:{glide.name}": one[name] for glide, one in pairs}
+    if material.splices is not None:
+        figures |= _splices(answers, material.splices, len(material.regimes))
+    return {name: _known(value) for name, value in figures.items()}
+
+
+def _known(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+def _latents(answers: Answers, material: Material, lags: int) -> Figures:
+    names = ("mcc", "mcc_rank", "mcc_all_steps", "r2")
+    found = answers.latents(material.pure)
+    if found is None or material.pure_simulation is None:
+        return dict.fromkeys(names)
+    learned, truth = np.concatenate(found).astype(float), material.pure_simulation.latents
+    truth = truth.reshape(-1, truth.shape[-1])
+    every = np.isfinite(learned).all(axis=1)
+    late = every & (_steps(material.pure) >= lags)
+    if not late.any():
+        return dict.fromkeys(names)
+    y, x = truth[late], learned[late]
+    return {
+        "mcc": mean_correlation(y, x),
+        "mcc_rank": mean_correlation(y, x, rank=True),
+        "mcc_all_steps": mean_correlation(truth[every], learned[every]),
+        "r2": linear_r2(y, x),
+    }
+
+
+def _steps(panel: Panel) -> np.ndarray:
+    """Of each row its place in its series."""
+    return np.arange(panel.rows) - np.repeat(panel.offsets[:-1], panel.lengths)
+
+
+def _pure(answers: Answers, material: Material, lags: int) -> Figures:
+    names = ("accuracy", "right_weight", "log_loss", "answered")
+    curves = answers.curves(material.pure, material.pure_simulation)
+    if curves is None:
+        return dict.fromkeys(names)
+    assert material.pure.codes is not None
+    asked = (material.pure.codes >= 0) & (_steps(material.pure) >= lags)
+    weights, codes = np.concatenate(curves)[asked], material.pure.codes[asked]
+    said = np.isfinite(weights).all(axis=1)
+    weights, codes = weights[said], codes[said]
+    if not len(codes):
+        return dict.fromkeys(names) | {"answered": 0.0}
+    right = weights[np.arange(len(codes)), codes]
+    return {
+        "accuracy": float((weights.argmax(axis=1) == codes).mean()),
+        "right_weight": float(right.mean()),
+        "log_loss": float(-np.log(right.clip(LEAST, 1)).mean()),
+        "answered": float(said.mean()),
+    }
+
+
+def _glide(answers: Answers, glide: Glide, lags: int) -> Figures:
+    single, pooled = (
+        ("single", "single_rank", "single_mae"),
+        ("pooled", "pooled_rank", "pooled_mae"),
+    )
+    curves = answers.curves(glide.panel, glide.simulation)
+    if curves is None:
+        return dict.fromkeys((*pooled, *single))
+    pairs = zip(glide.weights, curves, strict=True)
+    scores = np.array([_score(truth[lags:], curve[lags:]) for truth, curve in pairs])
+    figures: Figures = dict(zip(single, _means(scores), strict=True))
+    one = answers.pooled(glide) if glide.shared else None
+    score = (math.nan,) * 3 if one is None else _score(glide.weights[0][lags:], one[lags:])
+    return dict(zip(pooled, score, strict=True)) | figures
+
+
+def _means(scores: np.ndarray) -> list[float]:
+    """Over series; one whose weights do not vary has no correlation."""
+    columns = [column[np.isfinite(column)] for column in scores.T]
+    return [float(column.mean()) if len(column) else math.nan for column in columns]
+
+
+def _score(truth: np.ndarray, curve: np.ndarray) -> tuple[float, float, float]:
+    """Correlation, rank correlation, error; without any answer the correlation counts as 0."""
+    if not np.isfinite(curve).all(axis=1).any():
+        return 0.0, 0.0, math.nan
+    return (
+        weight_correlation(truth, curve),
+        weight_correlation(truth, curve, rank=True),
+        weight_error(truth, curve),
+    )
+
+
+def _splices(answers: Answers, splices: Splices, kinds: int) -> Figures:
+    curves = answers.curves(splices.panel, None)
+    if curves is None:
+        return dict.fromkeys(("switch", "switch_mae", "midpoint_error", "midpoint_error_median"))
+    scores, errors = [], []
+    for i, curve in enumerate(curves):
+        codes = np.full(len(curve), splices.before[i])
+        codes[splices.cut[i] :] = splices.after[i]
+        scores.append(_score(np.eye(kinds)[codes], curve))
+        lead = np.nan_to_num(curve[:, splices.after[i]] - curve[:, splices.before[i]])
+        errors.append(abs(midpoint(lead) - splices.cut[i]))
+    correlation, _, error = _means(np.array(scores))
+    return {
+        "switch": correlation,
+        "switch_mae": error,
+        "midpoint_error": float(np.mean(errors)),
+        "midpoint_error_median": float(np.median(errors)),
+    }
+
+
+def midpoint(lead: np.ndarray) -> int:
+    """The row at which a lead of the later regime over the earlier one is best cut in two.
+
+    >>> midpoint(np.array([-1.0, -0.4, 0.1, -0.3, 0.8, 1.0]))
+    4
+    """
+    before = np.concatenate([[0.0], np.cumsum(lead)])
+    return int(np.argmax(before[-1] - 2 * before))

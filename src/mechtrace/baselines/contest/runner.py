@@ -1,0 +1,180 @@
+"""Cells in fresh processes, some at once: a crash loses one cell, a repeated command none."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+from ...errors import MechtraceError
+from ...fit import Progress
+from .cells import FAILED, Cell, Row, run_cell
+from .watch import Watch
+
+#: How a process is started: nothing of this one is in it, and it can use a GPU.
+START = "spawn"
+#: Seconds between two words from a process that learns, and that a stopped one has to end.
+PATIENCE, GRACE = 0.5, 5.0
+
+
+@dataclass(eq=False)
+class _Running:
+    cell: Cell
+    process: BaseProcess
+    pipe: Connection
+    log: Path
+    row: Row | None = None
+
+    def listen(self, watch: Watch) -> None:
+        """Take what has arrived."""
+        try:
+            while self.pipe.poll():
+                kind, what = self.pipe.recv()
+                if kind == "row":
+                    self.row = what
+                else:
+                    watch.training(self.cell, what)
+        except (EOFError, OSError):
+            self.process.join(GRACE)
+
+    def ended(self) -> Row:
+        """Its row, also if it never sent one."""
+        self.process.join()
+        self.pipe.close()
+        if self.row is None:
+            self.row = self.cell.row(FAILED, reason=_reason(self.process.exitcode, self.log))
+        if self.row["status"] != FAILED:
+            self.log.unlink(missing_ok=True)
+        return self.row
+
+
+def run_cells(
+    cells: Sequence[Cell], folder: Path, *, workers: int, fresh: bool, watch: Watch
+) -> Generator[Row]:
+    """The row of each cell as it is ready, kept in the folder; those kept before come first."""
+    todo = []
+    for cell in cells:
+        row = None if fresh else cell.kept(folder)
+        if row is None:
+            todo.append(cell)
+        else:
+            yield row
+    watch.begin(len(cells), todo)
+    threads = max(1, (os.cpu_count() or 1) // workers)
+    running: list[_Running] = []
+    try:
+        while todo or running:
+            while todo and len(running) < workers:
+                running.append(_start(todo.pop(0), folder, threads))
+                watch.started(running[-1].cell)
+            wait([x for one in running for x in (one.pipe, one.process.sentinel)], timeout=1.0)
+            for one in list(running):
+                alive = one.process.is_alive()
+                one.listen(watch)
+                if alive and one.process.is_alive():
+                    continue
+                one.listen(watch)
+                running.remove(one)
+                row = one.ended()
+                one.cell.keep(folder, row)
+                watch.finished(one.cell, row)
+                yield row
+    finally:
+        for one in running:
+            _stop(one)
+
+
+def _start(cell: Cell, folder: Path, threads: int) -> _Running:
+    context: Any = get_context(START)
+    ours, theirs = context.Pipe(duplex=False)
+    log = folder / f"{cell.stem}.log"
+    process = context.Process(target=_work, args=(cell, folder, theirs, log, threads))
+    with _deaf():
+        process.start()
+    theirs.close()
+    return _Running(cell, process, ours, log)
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """A process started here does not hear Ctrl-C, which is the business of the first one."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _stop(one: _Running) -> None:
+    one.process.terminate()
+    one.process.join(GRACE)
+    if one.process.is_alive():
+        one.process.kill()
+        one.process.join()
+    one.pipe.close()
+    one.log.unlink(missing_ok=True)
+
+
+def _work(cell: Cell, folder: Path, pipe: Connection, log: Path, threads: int) -> None:
+    """What a fresh process does."""
+    import torch
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _write_to(log)
+    torch.set_num_threads(min(threads, torch.get_num_threads()))
+    last = 0.0
+
+    def tell(progress: Progress) -> None:
+        nonlocal last
+        if time.monotonic() - last > PATIENCE:
+            last = time.monotonic()
+            pipe.send(("progress", progress))
+
+    try:
+        row = run_cell(cell, folder, [tell])
+    except Exception as error:  # whatever it is: the others go on
+        traceback.print_exc()
+        row = cell.row(FAILED, reason=_sentence(error))
+    pipe.send(("row", row))
+    pipe.close()
+
+
+def _write_to(log: Path) -> None:
+    """Whatever this process prints goes to a file: the terminal shows the comparison."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(target, 1)
+    os.dup2(target, 2)
+    os.close(target)
+    # a test or a notebook may have put something else there
+    sys.stdout, sys.stderr = sys.__stdout__ or sys.stdout, sys.__stderr__ or sys.stderr
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, MechtraceError):
+        return str(error)
+    first = (str(error).strip().splitlines() or ["no message"])[0]
+    return f"{type(error).__name__}: {first}"
+
+
+def _reason(code: Any, log: Path) -> str:
+    if code is not None and code < 0:
+        name = signal.Signals(-code).name if -code in set(signal.Signals) else str(-code)
+        hint = ", as happens when memory runs out" if name == "SIGKILL" else ""
+        return f"the process was ended by {name}{hint}; see {log.name}"
+    return f"the process ended with code {code} before it answered; see {log.name}"

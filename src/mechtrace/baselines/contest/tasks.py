@@ -1,0 +1,286 @@
+"""What methods are compared on: worlds with known truth, or the user's labelled recordings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ... import worlds
+from ...errors import ConfigError, DataError
+from ...series import Panel
+from ...windows import find_runs, training_runs
+from ...worlds import Simulation
+from ..protocol import Truth
+
+#: Pure recordings of each regime that judge, and that oracle selection looks at.
+JUDGING, SELECTING = 100, 20
+#: Switches spliced from held-out recordings, and the longest stretch on either side of one.
+SPLICES, SPLICE_ROWS = 100, 200
+
+
+@dataclass(frozen=True, eq=False)
+class Glide:
+    """Unlabelled recordings of which the weights are known."""
+
+    name: str
+    panel: Panel
+    weights: Sequence[np.ndarray]  # (T, K) of each series
+    shared: bool  # one schedule, one length: they can be pooled
+    simulation: Simulation | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Splices:
+    """Two pure stretches one after the other: the regime switches at a known row."""
+
+    panel: Panel
+    cut: np.ndarray  # (n,)
+    before: np.ndarray  # (n,) regime numbers
+    after: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Material:
+    """What one cell learns from, and what its answers are held against."""
+
+    regimes: tuple[str, ...]
+    learn: Panel
+    pure: Panel  # labelled, not learned from
+    pure_simulation: Simulation | None = None
+    truth: Truth | None = None
+    glides: tuple[Glide, ...] = ()
+    splices: Splices | None = None
+    new: Panel | None = None
+    pool_new: bool = False
+
+
+@dataclass(frozen=True)
+class WorldTask:
+    """A drawn world: the seed of a cell draws it, and simulates in it."""
+
+    world: str = "paper"
+    regimes: int = 5
+    series: int = 2000
+    trials: int = 200
+    active: int = 3
+    schedules: tuple[str, ...] = ("simple",)
+    kind: ClassVar[str] = "world"
+
+    def __post_init__(self) -> None:
+        """Refuse what no world can be."""
+        for name in self.schedules:
+            worlds.make_schedule(name, 2, 2)
+        if self.world not in worlds.PRESETS:
+            fix = f"use one of {', '.join(worlds.PRESETS)}"
+            raise ConfigError(f"unknown world {self.world!r}", fix=fix)
+        if self.regimes < 2:
+            raise ConfigError(f"{self.regimes} regimes", fix="use at least two")
+        if not 2 <= self.active <= self.regimes:
+            what = f"{self.active} of {self.regimes} regimes cannot be active"
+            raise ConfigError(what, fix=f"use 2 to {self.regimes}")
+
+    @property
+    def label(self) -> str:
+        """A short name."""
+        return self.world
+
+    def about(self) -> dict[str, Any]:
+        """What identifies the data, for people and for the key of a cell."""
+        return {"kind": self.kind} | asdict(self)
+
+    def material(self, seed: int) -> Material:
+        """The world of this seed, simulated."""
+        drawn = worlds.make(self.world, seed=seed, regimes=self.regimes)
+        chosen = np.linspace(0, self.regimes - 1, self.active).round().astype(int)
+        active = np.unique(chosen).tolist()
+        pure, select = drawn.simulate(JUDGING, seed=1), drawn.simulate(SELECTING, seed=3)
+        glides = []
+        for name in self.schedules:
+            found = drawn.transition(name, series=self.trials, active=active, seed=1)
+            glides.append(Glide(name, found.panel, list(found.alpha), True, found))
+        return Material(
+            regimes=drawn.regimes,
+            learn=drawn.simulate(self.series).panel,
+            pure=pure.panel,
+            pure_simulation=pure,
+            truth=Truth(select.panel, list(select.latents)),
+            glides=tuple(glides),
+        )
+
+
+@dataclass(frozen=True)
+class DataTask:
+    """Labelled recordings; the seed of a cell decides which of them are held out."""
+
+    folder: Path  # where `panel.npz` and `new.npz` lie while the comparison runs
+    facts: dict[str, Any] = field(hash=False)  # what identifies the data
+    lags: int = 2
+    share: float = 0.25
+    pool: bool = False
+    kind: ClassVar[str] = "data"
+    label: ClassVar[str] = "data"
+
+    @classmethod
+    def of(
+        cls,
+        panel: Panel,
+        folder: Path,
+        *,
+        new: Panel | None = None,
+        truth: Sequence[np.ndarray] | None = None,
+        lags: int = 2,
+        share: float = 0.25,
+        pool: bool = False,
+    ) -> DataTask:
+        """Put the recordings where every cell finds them, after a look whether they will do."""
+        if not 0 < share < 1:
+            raise ConfigError(f"a share of {share} cannot be held out", fix="use 0.1 to 0.5")
+        _held_out(panel, lags, share, seed=0)
+        if pool and new is not None and len(set(new.lengths.tolist())) > 1:
+            what = "recordings of several lengths cannot be pooled"
+            raise DataError(what, where=new.source, fix="cut them to one length, or do not pool")
+        panel.to_npz(folder / "panel.npz")
+        facts: dict[str, Any] = {
+            "source": panel.source, "fingerprint": panel.fingerprint(), "series": len(panel),
+            "rows": panel.rows, "regimes": list(panel.regimes), "lags": lags, "share": share,
+            "not_held_out": _alone(panel, lags),
+        }  # fmt: skip
+        if new is not None:
+            new = new.without_labels()
+            new.to_npz(folder / "new.npz")
+            facts["new"] = {"source": new.source, "fingerprint": new.fingerprint(), "pool": pool}
+        if truth is not None:
+            rows = np.concatenate(list(truth)).astype(float)
+            np.save(folder / "truth.npy", rows)
+            facts["truth"] = Panel.from_arrays([rows]).fingerprint()
+        return cls(folder, facts, lags, share, pool)
+
+    def about(self) -> dict[str, Any]:
+        """What identifies the data, for people and for the key of a cell."""
+        return {"kind": self.kind} | self.facts
+
+    def material(self, seed: int) -> Material:
+        """The recordings, split by series."""
+        source = self.facts["source"]
+        panel = replace(Panel.from_npz(self.folder / "panel.npz"), source=source)
+        held = _held_out(panel, self.lags, self.share, seed)
+        pure = panel[held]
+        new, glides = None, []
+        if (self.folder / "new.npz").exists():
+            new = Panel.from_npz(self.folder / "new.npz")
+            new = replace(new, source=self.facts["new"]["source"])
+        if new is not None and (self.folder / "truth.npy").exists():
+            weights = np.split(np.load(self.folder / "truth.npy"), new.offsets[1:-1])
+            glides = [Glide("new", new, weights, self.pool)]
+        return Material(
+            regimes=panel.regimes,
+            learn=panel[~held],
+            pure=pure,
+            glides=tuple(glides),
+            splices=spliced(pure, self.lags, seed),
+            new=new,
+            pool_new=self.pool,
+        )
+
+
+def _held_out(panel: Panel, lags: int, share: float, seed: int) -> np.ndarray:
+    """A mask of series: some of each regime that can spare one, never the last of any."""
+    runs = training_runs(panel, lags)
+    rng = np.random.default_rng([seed, 11])
+    has = np.zeros((len(panel), len(panel.regimes)), dtype=bool)
+    has[runs.series, runs.regime] = True
+    held = np.zeros(len(panel), dtype=bool)
+    for code in range(len(panel.regimes)):
+        mine = np.flatnonzero(has[:, code])
+        want = min(max(1, round(share * len(mine))), len(mine) - 1)
+        for one in rng.permutation(mine):
+            if held[mine].sum() >= want:
+                break
+            rest = ~held
+            rest[one] = False
+            held[one] |= bool(has[rest].any(axis=0).all())
+    if not held.any():
+        raise DataError(
+            "no recording can be held out, because each is the only one of a regime",
+            where=panel.source,
+            fix="give two recordings of a regime at least, or name the column that tells"
+            " recordings apart",
+        )
+    return held
+
+
+def _alone(panel: Panel, lags: int) -> list[str]:
+    """Regimes of which there is one recording: it is needed to learn."""
+    runs = training_runs(panel, lags)
+    counts = [len(np.unique(runs.series[runs.regime == k])) for k in range(len(panel.regimes))]
+    return [name for name, count in zip(panel.regimes, counts, strict=True) if count == 1]
+
+
+def spliced(pure: Panel, lags: int, seed: int) -> Splices | None:
+    """Pairs of stretches of different regimes from different series; None if there are none."""
+    runs = find_runs(pure, by_regime=True)
+    runs = runs.where(runs.length > lags)
+    rng = np.random.default_rng([seed, 13])
+    pairs = [
+        (i, j)
+        for i, j in rng.integers(len(runs), size=(20 * SPLICES, 2)).tolist()
+        if runs.regime[i] != runs.regime[j] and runs.series[i] != runs.series[j]
+    ][:SPLICES] if len(runs) else []  # fmt: skip
+    if not pairs:
+        return None
+    values, cuts = [], []
+    for pair in pairs:
+        parts = []
+        for run in pair:
+            rows = min(int(runs.length[run]), SPLICE_ROWS)
+            start = int(runs.start[run]) + int(rng.integers(runs.length[run] - rows + 1))
+            parts.append(pure.values[start : start + rows])
+        values.append(np.concatenate(parts))
+        cuts.append(len(parts[0]))
+    lengths = [len(one) for one in values]
+    step = 1.0 if pure.time is None else pure.usual_step
+    panel = Panel(
+        values=np.concatenate(values),
+        offsets=np.concatenate([[0], np.cumsum(lengths)]),
+        names=np.array([f"splice {i}" for i in range(len(values))]),
+        time=None if step == 1.0 else np.concatenate([step * np.arange(n) for n in lengths]),
+        channels=pure.channels,
+        source=f"spliced from {pure.source}",
+    )
+    first, second = np.array(pairs).T
+    return Splices(panel, np.array(cuts), runs.regime[first], runs.regime[second])
+
+
+def truth_for(new: Panel, known: Panel, shared: bool) -> list[np.ndarray]:
+    """The known weights of every row of the new recordings, found by series and time.
+
+    `shared`: the table does not name recordings, its one schedule is that of all of them.
+    """
+    found = []
+    for i, name in enumerate(new.names.tolist()):
+        if not shared and name not in known.names.tolist():
+            what = f"there is no truth for the recording {name!r}"
+            raise DataError(what, where=known.source, fix="name its recordings as in the data")
+        j = 0 if shared else known.names.tolist().index(name)
+        there, wanted = known.time_of(j), new.time_of(i)
+        if (there.dtype.kind == "M") != (wanted.dtype.kind == "M"):
+            what = "its times and those of the recordings are of different kinds"
+            raise DataError(what, where=known.source, fix="use numbers in both, or dates in both")
+        place = np.searchsorted(there, wanted).clip(0, len(there) - 1)
+        before = (place - 1).clip(0)
+        nearer = np.abs(there[before] - wanted) < np.abs(there[place] - wanted)
+        place = np.where(nearer, before, place)
+        away = (np.abs(there[place] - wanted) / _unit(wanted)).astype(float)
+        if (away > 1e-6 * new.usual_step).any():
+            what = f"there is no truth for {name!r} at time {wanted[int(away.argmax())]}"
+            raise DataError(what, where=known.source, fix="give a row for each row of the data")
+        found.append(known[j].values[place].astype(float))
+    return found
+
+
+def _unit(time: np.ndarray) -> Any:
+    return np.timedelta64(1, "s") if time.dtype.kind == "M" else 1

@@ -1,0 +1,289 @@
+"""`mechtrace compare`: every method on the same data, with the same budget, judged alike."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .cli_options import (
+    Device,
+    Gap,
+    Json,
+    Missing,
+    Quiet,
+    TimeColumn,
+    check_targets,
+    named,
+    options,
+    presets,
+    sayer,
+    write_json,
+)
+from .errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from .series import Panel
+
+
+def compare(
+    data: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="DATA",
+            help="Labelled recordings: files (.csv, .tsv, .parquet, .npz), folders or patterns"
+            " in quotes; or none, with --world.",
+        ),
+    ] = None,
+    methods: Annotated[
+        str, typer.Option(help="As mechtrace,leap; all that can run here; list shows them.")
+    ] = "all",
+    world: Annotated[
+        str | None,
+        typer.Option(help="Compare in worlds with known truth.", autocompletion=presets),
+    ] = None,
+    series: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NUMBER|COLUMN",
+            help="With --world how many recordings of each regime to learn from (2000); with"
+            " DATA the column that names the recording.",
+        ),
+    ] = None,
+    trials: Annotated[int, typer.Option(help="Transitions that share a schedule.", min=1)] = 200,
+    seeds: Annotated[int, typer.Option(help="Fresh worlds, or other splits of DATA.")] = 5,
+    regimes: Annotated[int, typer.Option(help="Regimes of the world.")] = 5,
+    active: Annotated[int, typer.Option(help="How many of them take part in a transition.")] = 3,
+    schedule: Annotated[str, typer.Option(help="Schedules, as simple,medium.")] = "simple",
+    time: TimeColumn = None,
+    regime: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column with the regime.")
+    ] = None,
+    missing: Missing = None,
+    gap: Gap = None,
+    share: Annotated[float, typer.Option(help="Share of DATA to hold out for judging.")] = 0.25,
+    new: Annotated[
+        list[Path] | None,
+        typer.Option(help="New, unlabelled recordings: every method's curves are written."),
+    ] = None,
+    truth: Annotated[
+        Path | None,
+        typer.Option(help="Their true weights: a table with a column for each regime."),
+    ] = None,
+    pool: Annotated[
+        bool, typer.Option("--pool", help="--new are trials of one schedule.")
+    ] = False,
+    transitions: Annotated[
+        int | None, typer.Option(help="Budget: transitions that each method may see.")
+    ] = None,
+    latents: Annotated[int | None, typer.Option(help="Latent dimensions.")] = None,
+    lags: Annotated[int | None, typer.Option(help="Steps of history.")] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Another setting, as window=100."),
+    ] = None,
+    workers: Annotated[int, typer.Option(help="Cells at once.", min=1)] = 1,
+    device: Device = "auto",
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the results.")] = Path(
+        "comparison"
+    ),
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Compute again what is kept in that folder.")
+    ] = False,
+    json_file: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Compare methods on the same data, with the same splits and the same budget.
+
+    In a world (--world) the truth is known: correlation with the true weights, pooled over trials
+    and from one recording alone, and with the true latents (MCC), as each method selects itself
+    and as the truth would select. On labelled recordings (DATA) some are held out: accuracy,
+    weight of the right regime, log loss, and switches spliced from them, which favour methods
+    that assume instant switches.
+
+    Every method and seed runs in a process of its own and is kept in OUT/cells: the same command
+    goes on where it was stopped. The exit code is 1 if a method failed.
+
+    \b
+    Examples:
+      mechtrace compare --methods list
+      mechtrace compare --world paper --series 400 --seeds 3 --workers 2 --out paper
+      mechtrace compare runs.csv --new new.csv --methods mechtrace,ar-hmm --out mine
+    """
+    if methods == "list":
+        _list(json_file, quiet)
+        return
+    if bool(data) == bool(world):
+        what = "both data and a world were given" if data else "there is nothing to compare on"
+        fix = "name labelled recordings, or a world as in --world paper, but not both"
+        raise ConfigError(what, fix=fix)
+    check_targets([json_file], [*(data or []), *(new or []), *([truth] if truth else [])])
+    if out.is_file():
+        raise DataError("this is a file", where=str(out), fix="name a folder for the results")
+    from .baselines.contest import FAILED, FINISHED, WorldTask, chosen, compare, table
+
+    given = {"latents": latents, "lags": lags, "transitions": transitions}
+    settings = _settings(option, {k: v for k, v in given.items() if v is not None})
+    if seeds < 1:
+        raise ConfigError(f"{seeds} seeds", fix="use one at least")
+    entries, skipped = chosen(None if methods == "all" else named(methods))
+    say = sayer(quiet)
+    how: dict[str, Any] = {
+        "seeds": seeds, "workers": workers, "fresh": fresh, "skipped": skipped, "say": say,
+        "live": not quiet, "device": device, **settings,
+    }  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        if world:
+            if new or truth:
+                raise ConfigError("a world has no new recordings", fix="leave out --new, --truth")
+            task: Any = WorldTask(
+                world, regimes, _count(series), trials, active, tuple(named(schedule) or ())
+            )
+            panels = None
+        else:
+            roles = {"series": series, "time": time, "regime": regime, "missing": missing}
+            task, panels = _data_task(
+                data or [], new or [], truth, Path(folder), roles | {"gap": gap}, say,
+                lags=settings.get("lags", 2), share=share, pool=pool,
+            )  # fmt: skip
+        try:
+            result = compare(task, entries, out, **how)
+        except KeyboardInterrupt:
+            rows = json.loads((out / "comparison.json").read_text(encoding="utf-8"))["rows"]
+            kept = sum(row["status"] == FINISHED for row in rows)
+            said = f"mechtrace: stopped; {kept} cells are kept, the same command goes on ({out})."
+            typer.echo(said, err=True)
+            raise typer.Exit(130) from None
+    say(table(result))
+    _draw(result, panels, out, say)
+    write_json(json_file, result)
+    states = [row["status"] for row in result["rows"] if row["method"] != "oracle"]
+    if FAILED in states or FINISHED not in states:
+        raise typer.Exit(1)
+
+
+def _list(json_file: Path | None, quiet: bool) -> None:
+    from .baselines.contest import entries
+
+    found = entries()
+    width = max((len(one.name) for one in found), default=0)
+    for one in found:
+        sayer(quiet)(one.line(width))
+    write_json(json_file, {"methods": [one.to_dict() for one in found]})
+
+
+def _settings(pairs: list[str] | None, flags: dict[str, Any]) -> dict[str, Any]:
+    """Settings of the methods, those that are flags and others."""
+    from dataclasses import fields
+
+    from .baselines import Settings
+
+    settings = options(pairs or []) | flags
+    known = [one.name for one in fields(Settings) if one.name not in ("seed", "device")]
+    for name, value in settings.items():
+        if name not in known:
+            raise ConfigError(f"there is no setting {name!r}", fix=f"use {', '.join(known)}")
+        kind = type(getattr(Settings, name))
+        if isinstance(value, bool) or not isinstance(value, (int, kind)):
+            raise ConfigError(f"{name} = {value!r}", fix="give a number")
+    Settings(**settings)
+    return settings
+
+
+def _count(text: str | None) -> int:
+    if text is not None and (not text.isdecimal() or int(text) < 1):
+        raise ConfigError(f"--series {text} with a world", fix="say how many, as --series 400")
+    return 2000 if text is None else int(text)
+
+
+def _data_task(
+    data: list[Path],
+    new: list[Path],
+    truth: Path | None,
+    folder: Path,
+    roles: dict[str, Any],
+    say: Any,
+    *,
+    lags: int,
+    **how: Any,
+) -> tuple[Any, tuple[Panel, Panel | None, list[np.ndarray] | None]]:
+    """The user's recordings, checked and put where the cells find them."""
+    from .baselines.contest import DataTask, truth_for
+    from .cli_fit import read_labelled
+    from .inputs import read_inputs, read_panel
+
+    if truth is not None and not new:
+        raise ConfigError("there is a truth but nothing new", fix="add --new FILE")
+    if how["pool"] and not new:
+        raise ConfigError("there is nothing to pool", fix="add --new FILE, or leave out --pool")
+    reading = read_labelled(data, {k: v for k, v in roles.items() if v is not None})
+    say(reading.how)
+    panel, unlabelled, weights = reading.panel, None, None
+    if new:
+        alike = {k: roles[k] for k in ("missing", "gap", "time", "series")}
+        other = read_inputs(new, channels=panel.channels, labelled=False, **alike)
+        say(other.how)
+        unlabelled = other.panel
+    if truth is not None:
+        assert unlabelled is not None  # refused above
+        known = read_panel(truth, channels=panel.regimes, labelled=False)
+        weights = truth_for(unlabelled, known.panel, known.roles.get("series") is None)
+    task = DataTask.of(panel, folder, new=unlabelled, truth=weights, lags=lags, **how)
+    return task, (panel, unlabelled, weights)
+
+
+def _draw(
+    result: dict[str, Any],
+    panels: tuple[Panel, Panel | None, list[np.ndarray] | None] | None,
+    out: Path,
+    say: Any,
+) -> None:
+    """The figures, where matplotlib is; and the curves of new recordings."""
+    from .atomic import atomic_path
+    from .baselines.contest import curves_frame
+
+    files = ["comparison.json", "comparison.csv"]
+    frame, known = None, {}
+    panel, new, weights = panels or (None, None, None)
+    if panel is not None and new is not None:
+        frame = curves_frame(result["rows"], new, panel.regimes, out / "cells")
+        known = dict(zip(new.names.tolist(), weights, strict=True)) if weights else {}
+        if weights and "pooled" not in known:
+            known["pooled"] = weights[0]
+    if frame is not None:
+        with atomic_path(out / "curves.csv") as temporary:
+            frame.to_csv(temporary, index=False)
+        files.append("curves.csv")
+    if any(one["finished"] for one in result["summary"] if one["method"] != "oracle"):
+        files += _figures(result, frame, known, out, say)
+    for name in files:
+        say(f"  {out / name}")
+
+
+def _figures(
+    result: dict[str, Any], frame: Any, truth: dict[str, Any], out: Path, say: Any
+) -> list[str]:
+    try:
+        import matplotlib
+    except ImportError:
+        say('No pictures: they need the package matplotlib; pip install "mechtrace[plot]".')
+        return []
+    matplotlib.use("agg")
+    from matplotlib import pyplot
+
+    from . import plot
+    from .atomic import atomic_path
+
+    drawn = {"comparison.png": plot.comparison(result)}
+    if frame is not None:
+        drawn["curves.png"] = plot.method_curves(frame, truth=truth)
+    for name, axes in drawn.items():
+        with atomic_path(out / name) as temporary:
+            axes[0].figure.savefig(temporary, dpi=150)
+        pyplot.close(axes[0].figure)
+    return list(drawn)

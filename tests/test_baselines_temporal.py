@@ -1,0 +1,294 @@
+"""TDRL and NCTRL against slow, literal references; the hidden Markov chain against enumeration."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+import mechtrace as mt
+from mechtrace import worlds
+from mechtrace.baselines import Truth, make
+from mechtrace.baselines.chains import best_path, smooth, surrogate
+from mechtrace.baselines.components import ComponentNets, change_of_variables, log_slope
+from mechtrace.baselines.nctrl import SwitchingVAE
+from mechtrace.baselines.tdrl import BETA, GAMMA, TemporalPriorVAE
+from mechtrace.errors import DataError, StoreError
+from mechtrace.metrics import mean_correlation
+from mechtrace.worlds import peers
+
+
+@pytest.fixture
+def double():
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(before)
+
+
+def literal_networks(nets: ComponentNets, z: Tensor, history: Tensor, context: Tensor):
+    """One network after the other and the whole Jacobian matrix of each: what peers wrote."""
+    d, hidden, width = nets.latents, nets.hidden, context.shape[-1]
+    eps, log_det = [], []
+    for i in range(d):
+        first = torch.cat(
+            [
+                nets.of_context.view(width, d, hidden)[:, i],
+                nets.of_history.view(-1, d, hidden)[:, i],
+                nets.of_own[i],
+            ]
+        )
+
+        def network(inputs: Tensor, i: int = i, first: Tensor = first) -> Tensor:
+            a = inputs @ first + nets.bias[i, 0]
+            for layer in nets.later:
+                a = F.leaky_relu(a, 0.2) @ layer.weight[i] + layer.bias[i, 0]
+            return a[:, 0]
+
+        inputs = torch.cat([context, history, z[:, i : i + 1]], dim=1)
+        jacobian = torch.autograd.functional.jacobian(network, inputs)  # (N, N, inputs)
+        eps.append(network(inputs))
+        log_det.append(jacobian.diagonal(dim1=0, dim2=1)[-1].abs().log())
+    return torch.stack(eps, 1), torch.stack(log_det, 1)
+
+
+@pytest.mark.usefixtures("double")
+def test_residuals_and_log_determinants_equal_the_literal_ones():
+    torch.manual_seed(0)
+    nets = ComponentNets(latents=3, history=6, context=5, hidden=16, layers=3)
+    z, history, context = torch.randn(11, 3), torch.randn(11, 6), torch.randn(11, 5)
+    eps, slope = nets(z, history, nets.shift(context))
+    wanted_eps, wanted_log = literal_networks(nets, z, history, context)
+    torch.testing.assert_close(eps, wanted_eps)
+    torch.testing.assert_close(log_slope(slope), wanted_log)
+
+
+@pytest.mark.usefixtures("double")
+def test_gradients_equal_the_literal_ones():
+    torch.manual_seed(1)
+    nets = ComponentNets(latents=2, history=2, context=3, hidden=8, layers=2)
+    z = torch.randn(5, 2, requires_grad=True)
+    history, context = torch.randn(5, 2, requires_grad=True), torch.randn(5, 3)
+    wanted = torch.stack(
+        [
+            torch.distributions.Normal(0.0, 1.0).log_prob(
+                nets(z, history, nets.shift(context))[0]
+            ),
+            _literal_log_slopes(nets, z, history, context),
+        ]
+    ).sum()
+    ours = change_of_variables(*nets(z, history, nets.shift(context))).sum()
+    inputs = [z, history, *nets.parameters()]
+    for mine, theirs in zip(
+        torch.autograd.grad(ours, inputs, allow_unused=True),
+        torch.autograd.grad(wanted, inputs, allow_unused=True),
+        strict=True,
+    ):
+        if mine is not None or theirs is not None:
+            torch.testing.assert_close(mine, theirs)
+
+
+def _literal_log_slopes(nets, z, history, context):
+    """Each slope by differentiating its own output, kept differentiable."""
+    eps, _ = nets(z, history, nets.shift(context))
+    rows = []
+    for i in range(z.shape[1]):
+        (slope,) = torch.autograd.grad(eps[:, i].sum(), z, create_graph=True)
+        rows.append(slope[:, i].abs().log())
+    return torch.stack(rows, 1)
+
+
+def literal_loss(model: TemporalPriorVAE, x: Tensor, noise: Tensor, domains: Tensor) -> Tensor:
+    """The published loss, series by series and step by step; domains (series, T - L)."""
+    series, steps, _ = x.shape
+    lags = model.lags
+    x = (x - model.centre) / model.scale
+    mean, log_scale = model.encoder(x).chunk(2, dim=-1)
+    z = mean + log_scale.exp() * noise
+    q = torch.distributions.Normal(mean, log_scale.exp()).log_prob(z)
+    error = (model.decoder(z) - x) ** 2
+    recon = error[:, :lags].sum() / series + error[:, lags:].sum() / series / (steps - lags)
+    standard = torch.distributions.Normal(0.0, 1.0)
+    past = (q[:, :lags] - standard.log_prob(z[:, :lags])).sum() / series
+    log_p = torch.zeros(())
+    contexts = model.context(model.embedding.weight)
+    for n in range(series):
+        for t in range(lags, steps):
+            history = torch.cat([z[n, t - lag] for lag in range(1, lags + 1)])[None]
+            context = contexts[domains[n, t - lags]][None]
+            eps, log_det = literal_networks(model.prior, z[n, t][None], history, context)
+            log_p = log_p + standard.log_prob(eps).sum() + log_det.sum()
+    future = (q[:, lags:].sum() - log_p) / series / (steps - lags)
+    return recon + BETA * past + GAMMA * future
+
+
+@pytest.mark.usefixtures("double")
+def test_loss_of_tdrl_is_the_published_one():
+    torch.manual_seed(2)
+    model = TemporalPriorVAE((4,), latents=3, lags=2, regimes=2)
+    x, noise = torch.randn(2, 3, 5, 4), torch.randn(2, 3, 5, 3)
+    domains = torch.arange(2).repeat_interleave(3)[:, None].expand(6, 3)
+    ours = model.loss(model(x, noise))
+    torch.testing.assert_close(
+        ours, literal_loss(model, x.flatten(0, 1), noise.flatten(0, 1), domains)
+    )
+
+
+@pytest.mark.usefixtures("double")
+def test_loss_of_nctrl_takes_the_states_of_the_step_itself():
+    """The domain of a transition is the state of its own step, not of a step beside it."""
+    torch.manual_seed(3)
+    model = SwitchingVAE((4,), latents=3, lags=2, states=3, gating="hard")
+    x, noise = torch.randn(1, 4, 7, 4), torch.randn(1, 4, 7, 3)
+    path = best_path(*model.chain.parts(x[0]))
+    assert len(path.unique()) > 1
+    terms = model(x, noise)
+    torch.testing.assert_close(
+        model.loss(terms) - terms.other, literal_loss(model, x[0], noise[0], path)
+    )
+
+
+# --- the chain ------------------------------------------------------------------------------
+
+
+def some_chain(steps=4, states=3, seed=0):
+    rng = torch.Generator().manual_seed(seed)
+    emission = torch.randn(2, steps, states, generator=rng)
+    initial = torch.randn(states, generator=rng).log_softmax(-1)
+    return emission, initial, torch.randn(states, states, generator=rng).log_softmax(-1)
+
+
+def every_path(emission, initial, transition):
+    """All paths and their joint log probabilities, (paths, T) and (B, paths)."""
+    _, steps, states = emission.shape
+    paths = torch.tensor(list(product(range(states), repeat=steps)))
+    score = initial[paths[:, 0]] + transition[paths[:, :-1], paths[:, 1:]].sum(1)
+    seen = torch.stack([one[torch.arange(steps), paths].sum(1) for one in emission])
+    return paths, score + seen
+
+
+@pytest.mark.usefixtures("double")
+def test_forward_backward_equals_enumeration():
+    parts = some_chain()
+    paths, score = every_path(*parts)
+    found = smooth(*parts)
+    torch.testing.assert_close(found.log_likelihood, score.logsumexp(1))
+    share = score.softmax(1)
+    for state in range(3):
+        wanted = share @ (paths == state).double()
+        torch.testing.assert_close(found.posterior[..., state], wanted)
+    moves = torch.zeros(3, 3)
+    for a, b in product(range(3), repeat=2):
+        count = ((paths[:, :-1] == a) & (paths[:, 1:] == b)).sum(1).double()
+        moves[a, b] = (share @ count).sum()
+    torch.testing.assert_close(found.transitions, moves)
+
+
+@pytest.mark.usefixtures("double")
+def test_best_path_equals_enumeration():
+    parts = some_chain(seed=5)
+    paths, score = every_path(*parts)
+    assert torch.equal(best_path(*parts), paths[score.argmax(1)])
+
+
+@pytest.mark.usefixtures("double")
+def test_gradient_of_the_likelihood_is_exact():
+    parts = [part.requires_grad_() for part in some_chain(seed=2)]
+    ours, _ = surrogate(*parts)
+    wanted = every_path(*parts)[1].logsumexp(1).mean()
+    torch.testing.assert_close(ours, wanted)
+    for mine, theirs in zip(
+        torch.autograd.grad(ours, parts), torch.autograd.grad(wanted, parts), strict=True
+    ):
+        torch.testing.assert_close(mine, theirs)
+
+
+@pytest.mark.usefixtures("double")
+def test_long_series_do_not_underflow():
+    emission, initial, transition = some_chain(steps=3000)
+    found = smooth(500 * emission, initial, transition)
+    assert torch.isfinite(found.log_likelihood).all()
+    torch.testing.assert_close(found.posterior.sum(-1), torch.ones(2, 3000))
+
+
+# --- as methods -----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def switching():
+    return peers.make("nctrl", seed=1)
+
+
+def test_nctrl_finds_the_states_of_its_own_world(switching):
+    method = make("nctrl-soft", latents=8, states=5, transitions=200_000, evaluations=2).fit(
+        switching.simulate(4000).panel
+    )
+    test = switching.simulate(400, seed=1)
+    found = np.stack(method.weights(test.panel))[:, 2:]
+    assert np.allclose(found.sum(-1), 1)
+    assert method.regimes_ == ("S0", "S1", "S2", "S3", "S4")
+    table = np.zeros((5, 5))
+    np.add.at(table, (found.argmax(-1).ravel(), test.states[:, 2:].ravel()), 1)
+    purity = table.max(axis=1).sum() / table.sum()
+    assert purity > 0.6  # chance: 0.2
+
+
+def test_states_are_named_by_the_regimes_they_meet():
+    world = worlds.make("paper", regimes=2, edge=0.9, latents=3, channels=4, length=30, seed=3)
+    panel = world.simulate(150).panel
+    method = make("nctrl-hard", latents=3, transitions=60_000, evaluations=2).fit(panel)
+    other = make("nctrl-hard", latents=3, transitions=60_000, evaluations=2).fit(
+        panel.without_labels()
+    )
+    assert method.regimes_ == ("R0", "R1")
+    assert other.regimes_ == ("S0", "S1")
+    mine, plain = method.weights(panel)[0], other.weights(panel)[0]
+    known = slice(2, None)
+    order = [0, 1] if np.array_equal(mine[known], plain[known]) else [1, 0]
+    assert np.array_equal(mine[known], plain[known][:, order])
+    right = [
+        curve[known, panel.regimes.index(series.regime[0])].mean()
+        for curve, series in zip(method.weights(panel), panel, strict=True)
+    ]
+    assert np.mean(right) >= 0.5
+
+
+def test_tdrl_learns_and_the_oracle_selects_no_worse():
+    world = worlds.make("paper", regimes=2, latents=3, channels=4, length=20, seed=1)
+    known = world.simulate(10, seed=5)
+    method = make("tdrl", latents=3, transitions=60_000, evaluations=5)
+    method.fit(world.simulate(60).panel, truth=Truth(known.panel, list(known.latents)))
+    chosen = method.oracle_selected()
+
+    def mcc(one):
+        learned = np.stack(one.encode(known.panel))[:, 2:]
+        return mean_correlation(known.latents[:, 2:], learned)
+
+    assert mcc(chosen) >= mcc(method)
+    history = [record["held_out_elbo"] for record in method.training_["history"]]
+    assert history[-1] > history[0]
+    assert method.weights(known.panel) is None
+
+
+def test_saved_methods_answer_the_same(tmp_path):
+    world = worlds.make("paper", regimes=2, latents=3, channels=4, length=20)
+    panel = world.simulate(8).panel
+    method = make("nctrl-soft", latents=3, transitions=2000, evaluations=1).fit(panel)
+    method.save(tmp_path / "nctrl.mechtrace")
+    again = type(method).load(tmp_path / "nctrl.mechtrace")
+    for mine, theirs in zip(method.weights(panel), again.weights(panel), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    with pytest.raises(StoreError, match=r"holds NCTRL \(soft\), not TDRL"):
+        type(make("tdrl")).load(tmp_path / "nctrl.mechtrace")
+    with pytest.raises(StoreError):
+        mt.load(tmp_path / "nctrl.mechtrace")
+
+
+def test_frames_are_refused():
+    frames = mt.Panel.from_arrays(np.zeros((2, 5, 4, 4)), regime=["a", "b"])
+    with pytest.raises(DataError, match="reads channels, not frames"):
+        make("tdrl").fit(frames)
