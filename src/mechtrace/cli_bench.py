@@ -249,3 +249,26 @@ def bench_scaling(
         say=sayer(quiet),
     )  # fmt: skip
     write_json(json_file, result)
+
+
+@bench_app.command("homes")
+def bench_homes(
+    methods: Annotated[str, typer.Option(help="Which, as tdrl,leap (default: all).")] = "",
+    seeds: Worlds = 3,
+    first: Annotated[int, typer.Option(help="Seed of the first of them.")] = 0,
+    share: Annotated[float, typer.Option(help="Share of the usual training.")] = 1.0,
+    device: Device = "auto",
+    json_file: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Other people's methods in their authors' own worlds: is our version of them a fair one?
+
+    Example: mechtrace bench homes --methods ivae,pcl --seeds 1
+    """
+    from .baselines.homes import HOMES, homes_study
+
+    homes_study(
+        [name.strip() for name in methods.split(",")] if methods else list(HOMES),
+        seeds=seeds, first=first, share=share, device=device, say=sayer(quiet),
+        keep=lambda result: write_json(json_file, result),
+    )  # fmt: skip
