@@ -29,7 +29,7 @@ TEXTBOOK = [
     "lda",
     "nearest-mean",
 ]
-LABELLED_ONLY = [name for name in METHODS if name not in ("gaussian-hmm", "ar-hmm")]
+LABELLED_ONLY = [name for name in METHODS if make(name).traits.labels]
 MEANS = np.array([[3.0, 0.0, 0.0], [0.0, 3.0, 0.0], [0.0, 0.0, 3.0]])
 
 
@@ -154,8 +154,7 @@ def test_one_regime_is_refused(three):
 
 
 def test_gaussian_states_are_found_without_labels(three):
-    method = make("gaussian-hmm", seed=2)
-    method.states = 3
+    method = make("gaussian-hmm", seed=2, states=3)
     unlabelled = three.without_labels()
     curves = method.fit(unlabelled).weights(unlabelled)
     assert method.regimes_ == ("S0", "S1", "S2")
@@ -188,8 +187,7 @@ def test_em_equals_that_of_hmmlearn(three):
     """Without a past, and but for the shrinkage, the model is hmmlearn's own Gaussian one."""
     from hmmlearn.hmm import GaussianHMM
 
-    method = make("gaussian-hmm")
-    method.states = 3
+    method = make("gaussian-hmm", states=3)
     method.fit(three.without_labels())
     seen = method._features.at(three, np.arange(three.rows))
     theirs = GaussianHMM(3, "full", init_params="", n_iter=60, covars_prior=0, min_covar=1e-6)

@@ -29,6 +29,7 @@ class ChangePoints(Method):
         labels=True,
         latents=False,
         weights=True,
+        package="ruptures",
     )
 
     def _learn(self, panel: Panel, listeners: Sequence[Listener], truth: Truth | None) -> None:

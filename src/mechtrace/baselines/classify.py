@@ -53,6 +53,7 @@ class Logistic(Classifier):
         labels=True,
         latents=False,
         weights=True,
+        package="sklearn",
     )
 
     def _new(self, regimes: int) -> Any:
@@ -69,6 +70,7 @@ class Boosting(Classifier):
         labels=True,
         latents=False,
         weights=True,
+        package="sklearn",
     )
 
     def _new(self, regimes: int) -> Any:
@@ -86,6 +88,7 @@ class Discriminant(Classifier):
         labels=True,
         latents=False,
         weights=True,
+        package="sklearn",
     )
 
     def _new(self, regimes: int) -> Any:

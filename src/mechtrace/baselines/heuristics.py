@@ -140,6 +140,7 @@ class OpticalFlow(Heuristic):
         labels=True,
         latents=False,
         weights=True,
+        package="cv2",
     )
     #: whether the motion of the frame's border is taken away
     ego: bool = True

@@ -42,9 +42,8 @@ class GaussianHMM(Method):
         labels=False,
         latents=False,
         weights=True,
+        package="hmmlearn",
     )
-    #: how many states are looked for where there are no labels
-    states: int = 2
 
     @property
     def _past(self) -> int:
@@ -90,7 +89,7 @@ class GaussianHMM(Method):
     def _learn_by_em(self, panel: Panel) -> None:
         runs = find_runs(panel, by_regime=False)
         runs = runs.where(runs.length > self._past)
-        if runs.rows <= self._past * len(runs) + self.states:
+        if runs.rows <= self._past * len(runs) + self.settings.states:
             raise DataError(
                 f"there is no stretch of more than {self._past} rows without a gap",
                 where=panel.source,
@@ -103,9 +102,9 @@ class GaussianHMM(Method):
         self._features = Features.of(panel, runs, self.settings.seed)
         seen = self._features.windows(panel, runs.rows_with_past(self._past), self._past)
         self._model = _best_of_em(
-            seen, runs.length - self._past, self.states, self._width(seen), rng
+            seen, runs.length - self._past, self.settings.states, self._width(seen), rng
         )
-        self.regimes_ = tuple(f"S{k}" for k in range(self.states))
+        self.regimes_ = tuple(f"S{k}" for k in range(self.settings.states))
 
     def _width(self, seen: np.ndarray) -> int:
         return seen.shape[1] // (self._past + 1)
@@ -129,6 +128,7 @@ class AutoregressiveHMM(GaussianHMM):
         labels=False,
         latents=False,
         weights=True,
+        package="hmmlearn",
     )
 
     @property

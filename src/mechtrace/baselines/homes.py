@@ -1,4 +1,4 @@
-"""Every method in the world where its authors showed it: proof that none of them is a straw man."""
+"""Every method in the world of its own authors: proof that none of them is a straw man."""
 
 from __future__ import annotations
 

@@ -88,7 +88,8 @@ class Method(ABC):
     ) -> Self:
         """Learn. With `truth`, a trained method also remembers the weights that match it best.
 
-        A method that needs no labels uses those of a labelled panel only to name its states.
+        A method that needs no labels may use them all the same: NCTRL to name its states, the
+        hidden Markov models to learn from.
         """
         if self.traits.labels and not panel.labelled:
             raise DataError(
