@@ -17,6 +17,9 @@ __all__ = ["METHODS", "Method", "Settings", "Traits", "Truth", "make"]
 #: Where each method lives: name -> module of this package and class.
 METHODS: dict[str, tuple[str, str]] = {
     "tdrl": ("tdrl", "TDRL"),
+    "leap": ("leap", "LEAP"),
+    "ivae": ("ivae", "IVAE"),
+    "pcl": ("pcl", "PCL"),
 }
 
 
