@@ -6,6 +6,7 @@ features of the same step and another past; telling them well takes the independ
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 
 import torch
@@ -32,6 +33,7 @@ class Contrast(Learner):
         self.encoder = MLP([*[channels] * 5, latents])
         sizes = [1 + lags, *[HIDDEN] * SCORE_LAYERS, 1]
         self.scores = nn.ModuleList(ParallelLinear(latents, a, b) for a, b in pairwise(sizes))
+        _at_full_size(self)
 
     def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Features; they are no estimate of a distribution, so their deviation is 0."""
@@ -69,6 +71,24 @@ class Contrast(Learner):
     def score(self, terms: Tensor) -> Tensor:
         """Minus the validation loss."""
         return -terms
+
+
+@torch.no_grad()
+def _at_full_size(model: Contrast) -> None:
+    """Start so that no layer shrinks what it is given.
+
+    Five layers as narrow as x, with the usual start, let through a hundredth of the signal and
+    mostly of one direction; from there the contrast leads to mixtures of the sources.
+    """
+    gain = nn.init.calculate_gain("leaky_relu", SLOPE)
+    for name, p in model.encoder.named_parameters():
+        if name.endswith("weight"):
+            nn.init.orthogonal_(p, gain)
+        else:
+            p.zero_()
+    for name, p in model.scores.named_parameters():
+        bound = gain * math.sqrt(3 / p.shape[1]) if name.endswith("weight") else 0.0
+        p.uniform_(-bound, bound)
 
 
 def partners(noise: Tensor) -> Tensor:
