@@ -77,13 +77,13 @@ class NoisePriorVAE(Learner):
         """Sample, mean and log standard deviation of z_t given x and the sampled past."""
         series = self.of_series(self._seen(x, valid))
         first, last = self.of_past.layers
-        past = series.new_zeros(*series.shape[:-2], self.lags * self.latents)
+        past = [series.new_zeros(*series.shape[:-2], self.latents)] * self.lags
         samples, means, scales = [], [], []
         for t, given in enumerate(series.unbind(-2)):  # only what depends on samples is in here
-            hidden = F.leaky_relu(first(past), SLOPE)
+            hidden = F.leaky_relu(first(torch.cat(past, dim=-1)), SLOPE)
             mean, log_scale = split_posterior(given + last(hidden))
             z = mean if noise is None else mean + log_scale.exp() * noise[..., t, :]
-            past = torch.cat([z, past[..., : -self.latents]], dim=-1)
+            past = [z, *past[:-1]]
             samples.append(z)
             means.append(mean)
             scales.append(log_scale)
