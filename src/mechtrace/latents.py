@@ -15,6 +15,8 @@ from .windows import crop_rows, find_runs
 
 #: Rows encoded in one call: hidden layers of so many rows still fit into a processor's cache.
 CHUNK_ROWS = 1 << 13
+#: An encoder that looks at whole series gets them uncut up to this length.
+WHOLE_ROWS = 1 << 16
 #: Rows predicted in one call: K hidden layers of so many rows still fit into a processor's cache.
 PREDICTED_ROWS = 1536
 
@@ -40,7 +42,7 @@ def encode(model: Learner, panel: Panel) -> Latents:
     d = model.latents
     mean = np.full((panel.rows, d), np.nan)
     scale = np.full((panel.rows, d), np.nan)
-    for rows, valid, fresh in _blocks(panel, model.reach):
+    for rows, valid, fresh in _blocks(panel, model.reach, model.whole):
         block = np.ascontiguousarray(np.take(panel.values, rows.ravel(), axis=0))
         x = torch.from_numpy(block).to(device, kind)
         m, log_scale = model.encode(x.reshape(*rows.shape, *panel.shape))
@@ -51,26 +53,32 @@ def encode(model: Learner, panel: Panel) -> Latents:
     return Latents(mean, scale, panel.offsets, np.asarray(panel.names))
 
 
-def _blocks(panel: Panel, reach: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+def _blocks(
+    panel: Panel, reach: int, whole: bool
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Batches of runs of similar length: row numbers, which are real, which are new.
 
     A long run is cut into pieces that repeat the last `reach` rows of the piece before, so that
-    every row is encoded with the context it has in the whole series.
+    every row is encoded with the context it has in the whole series. `whole`: runs of equal
+    length only, and hardly ever cut.
     """
     runs = find_runs(panel, by_regime=False)
-    pieces_of = -(-runs.length // CHUNK_ROWS)
+    longest = max(CHUNK_ROWS, WHOLE_ROWS) if whole else CHUNK_ROWS
+    pieces_of = -(-runs.length // longest)
     which = np.repeat(np.arange(len(runs)), pieces_of)
     number = np.arange(len(which)) - np.repeat(np.cumsum(pieces_of) - pieces_of, pieces_of)
-    first = number * CHUNK_ROWS
+    first = number * longest
     overlap = np.minimum(first, reach)
     start = runs.start[which] + first - overlap
-    length = np.minimum(runs.length[which] - first, CHUNK_ROWS) + overlap
+    length = np.minimum(runs.length[which] - first, longest) + overlap
     order = np.argsort(length, kind="stable")
     position = 0
     while position < len(order):
         # as many pieces of about this length as fit into one call
         limit = max(1, CHUNK_ROWS // int(length[order[position]]))
         pieces = order[position : position + limit]
+        if whole:
+            pieces = pieces[length[pieces] == length[pieces[0]]]
         steps = np.arange(length[pieces].max())
         while len(pieces) > 1 and len(pieces) * len(steps) > 2 * CHUNK_ROWS:
             pieces = pieces[: len(pieces) // 2]

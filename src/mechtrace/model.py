@@ -66,6 +66,8 @@ class Learner(nn.Module, ABC):
     scale: Tensor
     #: rows that the encoder looks back
     reach: int = 0
+    #: the encoder looks at the whole stretch, also ahead: padding would change what it says
+    whole: bool = False
 
     def __init__(self, shape: tuple[int, ...], latents: int, lags: int) -> None:
         super().__init__()

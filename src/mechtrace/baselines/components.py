@@ -32,7 +32,9 @@ class ParallelLinear(nn.Module):
 
 
 class ComponentNets(nn.Module):
-    """The d networks; their first layer sees [context, history, z_i]."""
+    """The d networks; their first layer sees [context, history, z_i], or no context if 0."""
+
+    of_context: nn.Parameter
 
     def __init__(self, latents: int, history: int, context: int, hidden: int, layers: int) -> None:
         super().__init__()
@@ -41,7 +43,9 @@ class ComponentNets(nn.Module):
         # share is one product instead of d products of copies.
         first = ParallelLinear(latents, context + history + 1, hidden)
         weight = first.weight.detach()
-        self.of_context = nn.Parameter(_joined(weight[:, :context]))
+        self.register_parameter(
+            "of_context", nn.Parameter(_joined(weight[:, :context])) if context else None
+        )
         self.of_history = nn.Parameter(_joined(weight[:, context:-1]))
         self.of_own = nn.Parameter(weight[:, -1:].clone())
         self.bias = nn.Parameter(first.bias.detach().clone())
@@ -54,13 +58,21 @@ class ComponentNets(nn.Module):
         return context @ self.of_context
 
     def forward(
-        self, z: Tensor, history: Tensor, shift: Tensor | None = None
+        self,
+        z: Tensor,
+        history: Tensor,
+        shift: Tensor | None = None,
+        gates: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """eps and d eps_i / d z_i, both (..., N, d), of z (..., N, d) and history (..., N, L*d).
 
-        `shift` is (..., N or 1, d * hidden).
+        `shift` is (..., N or 1, d * hidden); `gates` (L*d, d) say how much of an entry of the
+        history each network sees.
         """
-        a = history @ self.of_history
+        weight: Tensor = self.of_history
+        if gates is not None:
+            weight = weight * gates.repeat_interleave(self.hidden, dim=1)
+        a = history @ weight
         a = a if shift is None else a + shift
         a = a.reshape(-1, self.latents, self.hidden).transpose(0, 1)
         own = z.reshape(-1, self.latents).T[:, :, None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -68,6 +68,12 @@ class TrainedMethod(Method):
                 where=panel.source,
                 fix="leave this method out, or give it features of the frames",
             )
+        if truth is not None and self.traits.labels_to_encode and not truth.panel.labelled:
+            raise DataError(
+                f"{self.traits.title} encodes only recordings whose regime is known",
+                where=truth.panel.source,
+                fix="give known latents of labelled recordings, or none",
+            )
         self.regimes_ = panel.regimes or tuple(f"S{k}" for k in range(settings.states))
         train, held = _split(panel, settings, by_regime=self.traits.labels)
         blocks = len(panel.regimes) if self.traits.labels else 1
@@ -104,7 +110,8 @@ class TrainedMethod(Method):
         )
         watching = list(listeners)
         if truth is not None and self.traits.latents:
-            self._best, self._learned_from = _BestMatch(self._model, truth), (panel, train)
+            self._best = _BestMatch(self._model, truth, self._encode)
+            self._learned_from = (panel, train)
             watching.append(self._best)
         with keeping_freed_memory():
             trainer.run(watching)
@@ -180,8 +187,10 @@ class TrainedMethod(Method):
 class _BestMatch:
     """A listener that keeps the weights whose latents match known ones best (oracle selection)."""
 
-    def __init__(self, model: Learner, truth: Truth) -> None:
-        self.model, self.truth = model, truth
+    def __init__(
+        self, model: Learner, truth: Truth, encode: Callable[[Panel], list[np.ndarray]]
+    ) -> None:
+        self.model, self.truth, self.encode = model, truth, encode
         self.mcc, self.step = -1.0, 0
         self.weights: dict[str, Tensor] = {}
 
@@ -189,10 +198,12 @@ class _BestMatch:
         """Compare after every evaluation."""
         if not progress.evaluated:
             return
-        learned = latents.encode(self.model, self.truth.panel).arrays()
+        learned = self.encode(self.truth.panel)
         late = slice(self.model.lags, None)
         known = np.concatenate([z[late] for z in self.truth.latents])
-        mcc = mean_correlation(known, np.concatenate([z[late] for z in learned]))
+        found = np.concatenate([z[late] for z in learned])
+        rows = np.isfinite(found).all(axis=1)
+        mcc = mean_correlation(known[rows], found[rows])
         if mcc > self.mcc:
             self.mcc, self.step = mcc, progress.step
             self.weights = {n: w.detach().clone() for n, w in self.model.state_dict().items()}
