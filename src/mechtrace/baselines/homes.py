@@ -20,9 +20,6 @@ from . import make
 from .printed import PRINTED
 from .protocol import Method, Truth
 
-#: Recordings (of each domain) to select by the truth, and to judge.
-SELECTING, JUDGING = 200, 1000
-
 
 @dataclass(frozen=True)
 class Home:
@@ -31,14 +28,21 @@ class Home:
     world: str
     transitions: int  # shown in all
     passes: str  # how the authors count it
+    #: recordings (of each domain) to judge; a fifth as many select by the truth
+    judged: int = 1000
     #: series per step where a GPU would idle with the authors' number
     batch: int | None = None
 
 
 HOMES = {
-    "tdrl": Home("tdrl", 10_000_000, "50 epochs of 200,000 windows", 512),
-    "nctrl-hard": Home("nctrl", 160_000_000, "200 epochs of 200,000 sequences", 1024),
-    "nctrl-soft": Home("nctrl", 160_000_000, "200 epochs of 200,000 sequences", 1024),
+    "tdrl": Home("tdrl", 10_000_000, "50 epochs of 200,000 windows", batch=512),
+    "nctrl-hard": Home(
+        "nctrl", 160_000_000, "200 epochs of 200,000 sequences", judged=5000, batch=1024
+    ),
+    "nctrl-soft": Home(
+        "nctrl", 160_000_000, "200 epochs of 200,000 sequences", judged=5000, batch=1024
+    ),
+    "leap": Home("leap", 8_000_000, "53 epochs of 37,500 windows"),
 }
 
 
@@ -84,7 +88,8 @@ def _one(
     name: str, home: Home, seed: int, device: str, on_gpu: bool, share: float
 ) -> dict[str, Any]:
     world = peers.make(home.world, seed=seed)
-    known, test = world.simulate(SELECTING, seed=5), world.simulate(JUDGING, seed=1)
+    known = world.simulate(max(1, home.judged // 5), seed=5)
+    test = world.simulate(home.judged, seed=1)
     method = make(
         name,
         latents=test.latents.shape[-1],
