@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from itertools import product
 
+import literal
 import numpy as np
 import pytest
 import torch
 from scipy.optimize import linear_sum_assignment
-from torch import Tensor
-from torch.nn import functional as F
 
 import mechtrace as mt
 from mechtrace import worlds
 from mechtrace.baselines import Truth, make
 from mechtrace.baselines.chains import best_path, smooth, surrogate
 from mechtrace.baselines.components import ComponentNets, change_of_variables, log_slope
-from mechtrace.baselines.nctrl import SwitchingVAE
-from mechtrace.baselines.tdrl import BETA, GAMMA, TemporalPriorVAE
+from mechtrace.baselines.leap import NoisePriorVAE
+from mechtrace.baselines.nctrl import DECAY, SwitchingVAE
+from mechtrace.baselines.tdrl import TemporalPriorVAE
 from mechtrace.errors import DataError, StoreError
 from mechtrace.metrics import mean_correlation
 from mechtrace.worlds import peers
@@ -31,39 +31,13 @@ def double():
     torch.set_default_dtype(before)
 
 
-def literal_networks(nets: ComponentNets, z: Tensor, history: Tensor, context: Tensor):
-    """One network after the other and the whole Jacobian matrix of each: what peers wrote."""
-    d, hidden, width = nets.latents, nets.hidden, context.shape[-1]
-    eps, log_det = [], []
-    for i in range(d):
-        first = torch.cat(
-            [
-                nets.of_context.view(width, d, hidden)[:, i],
-                nets.of_history.view(-1, d, hidden)[:, i],
-                nets.of_own[i],
-            ]
-        )
-
-        def network(inputs: Tensor, i: int = i, first: Tensor = first) -> Tensor:
-            a = inputs @ first + nets.bias[i, 0]
-            for layer in nets.later:
-                a = F.leaky_relu(a, 0.2) @ layer.weight[i] + layer.bias[i, 0]
-            return a[:, 0]
-
-        inputs = torch.cat([context, history, z[:, i : i + 1]], dim=1)
-        jacobian = torch.autograd.functional.jacobian(network, inputs)  # (N, N, inputs)
-        eps.append(network(inputs))
-        log_det.append(jacobian.diagonal(dim1=0, dim2=1)[-1].abs().log())
-    return torch.stack(eps, 1), torch.stack(log_det, 1)
-
-
 @pytest.mark.usefixtures("double")
 def test_residuals_and_log_determinants_equal_the_literal_ones():
     torch.manual_seed(0)
     nets = ComponentNets(latents=3, history=6, context=5, hidden=16, layers=3)
     z, history, context = torch.randn(11, 3), torch.randn(11, 6), torch.randn(11, 5)
-    eps, slope = nets(z, history, nets.shift(context))
-    wanted_eps, wanted_log = literal_networks(nets, z, history, context)
+    eps, slope = nets(z, history, context, nets.of_context)
+    wanted_eps, wanted_log = literal.networks(nets, z, history, context)
     torch.testing.assert_close(eps, wanted_eps)
     torch.testing.assert_close(log_slope(slope), wanted_log)
 
@@ -77,12 +51,12 @@ def test_gradients_equal_the_literal_ones():
     wanted = torch.stack(
         [
             torch.distributions.Normal(0.0, 1.0).log_prob(
-                nets(z, history, nets.shift(context))[0]
+                nets(z, history, context, nets.of_context)[0]
             ),
             _literal_log_slopes(nets, z, history, context),
         ]
     ).sum()
-    ours = change_of_variables(*nets(z, history, nets.shift(context))).sum()
+    ours = change_of_variables(*nets(z, history, context, nets.of_context)).sum()
     inputs = [z, history, *nets.parameters()]
     for mine, theirs in zip(
         torch.autograd.grad(ours, inputs, allow_unused=True),
@@ -95,36 +69,12 @@ def test_gradients_equal_the_literal_ones():
 
 def _literal_log_slopes(nets, z, history, context):
     """Each slope by differentiating its own output, kept differentiable."""
-    eps, _ = nets(z, history, nets.shift(context))
+    eps, _ = nets(z, history, context, nets.of_context)
     rows = []
     for i in range(z.shape[1]):
         (slope,) = torch.autograd.grad(eps[:, i].sum(), z, create_graph=True)
         rows.append(slope[:, i].abs().log())
     return torch.stack(rows, 1)
-
-
-def literal_loss(model: TemporalPriorVAE, x: Tensor, noise: Tensor, domains: Tensor) -> Tensor:
-    """The published loss, series by series and step by step; domains (series, T - L)."""
-    series, steps, _ = x.shape
-    lags = model.lags
-    x = (x - model.centre) / model.scale
-    mean, log_scale = model.encoder(x).chunk(2, dim=-1)
-    z = mean + log_scale.exp() * noise
-    q = torch.distributions.Normal(mean, log_scale.exp()).log_prob(z)
-    error = (model.decoder(z) - x) ** 2
-    recon = error[:, :lags].sum() / series + error[:, lags:].sum() / series / (steps - lags)
-    standard = torch.distributions.Normal(0.0, 1.0)
-    past = (q[:, :lags] - standard.log_prob(z[:, :lags])).sum() / series
-    log_p = torch.zeros(())
-    contexts = model.context(model.embedding.weight)
-    for n in range(series):
-        for t in range(lags, steps):
-            history = torch.cat([z[n, t - lag] for lag in range(1, lags + 1)])[None]
-            context = contexts[domains[n, t - lags]][None]
-            eps, log_det = literal_networks(model.prior, z[n, t][None], history, context)
-            log_p = log_p + standard.log_prob(eps).sum() + log_det.sum()
-    future = (q[:, lags:].sum() - log_p) / series / (steps - lags)
-    return recon + BETA * past + GAMMA * future
 
 
 @pytest.mark.usefixtures("double")
@@ -134,9 +84,8 @@ def test_loss_of_tdrl_is_the_published_one():
     x, noise = torch.randn(2, 3, 5, 4), torch.randn(2, 3, 5, 3)
     domains = torch.arange(2).repeat_interleave(3)[:, None].expand(6, 3)
     ours = model.loss(model(x, noise))
-    torch.testing.assert_close(
-        ours, literal_loss(model, x.flatten(0, 1), noise.flatten(0, 1), domains)
-    )
+    wanted = literal.temporal_loss(model, x.flatten(0, 1), noise.flatten(0, 1), domains)
+    torch.testing.assert_close(ours, wanted)
 
 
 @pytest.mark.usefixtures("double")
@@ -148,9 +97,18 @@ def test_loss_of_nctrl_takes_the_states_of_the_step_itself():
     path = best_path(*model.chain.parts(x[0]))
     assert len(path.unique()) > 1
     terms = model(x, noise)
-    torch.testing.assert_close(
-        model.loss(terms) - terms.other, literal_loss(model, x[0], noise[0], path)
-    )
+    wanted = literal.temporal_loss(model, x[0], noise[0], path)
+    torch.testing.assert_close(model.loss(terms) - terms.other, wanted)
+    other = literal.chain_loss(model, x[0]) + DECAY * model.chain.decay()
+    torch.testing.assert_close(terms.other, other)
+
+
+@pytest.mark.usefixtures("double")
+def test_loss_of_leap_is_the_published_one():
+    torch.manual_seed(4)
+    model = NoisePriorVAE((4,), latents=3, lags=2, regimes=2)
+    x, noise = torch.randn(2, 3, 5, 4), torch.randn(2, 3, 5, 3)
+    torch.testing.assert_close(-model.score(model(x, noise)), literal.noise_loss(model, x, noise))
 
 
 # --- the chain ------------------------------------------------------------------------------

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import comparison_tables
 
 ROOT = Path(__file__).parent.parent
 HEADER = """# Measured results
@@ -480,7 +485,9 @@ def readme() -> str:
 def page() -> str:
     """The whole page."""
     parts = [speed(), recover_speed(), scale(), latents(), axes(), recovery()]
-    return "\n".join([HEADER, *parts, scaling(), convexity(), theory()])
+    parts += [scaling(), convexity(), theory()]
+    parts += [comparison_tables.comparison(), comparison_tables.homes()]
+    return "\n".join([HEADER, *parts, comparison_tables.speed()])
 
 
 def outputs() -> dict[Path, str]:

@@ -11,7 +11,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from ..experts import gaussian_log_prob, with_tangent
+from ..experts import gaussian_log_prob, product, with_tangent
 
 #: Slopes below this count as this: in float32 their logarithm would be noise.
 MIN_SLOPE = 1e-8
@@ -28,6 +28,8 @@ class ParallelLinear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(C, N, inputs) -> (C, N, outputs)."""
+        if self.weight.shape[-1] == 1:
+            return product(x, self.weight) + self.bias
         return torch.baddbmm(self.bias, x, self.weight)
 
 
@@ -61,22 +63,28 @@ class ComponentNets(nn.Module):
         self,
         z: Tensor,
         history: Tensor,
-        shift: Tensor | None = None,
+        shares: Tensor | None = None,
+        shifts: Tensor | None = None,
         gates: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """eps and d eps_i / d z_i, both (..., N, d), of z (..., N, d) and history (..., N, L*d).
 
-        `shift` is (..., N or 1, d * hidden); `gates` (L*d, d) say how much of an entry of the
-        history each network sees.
+        A row is shifted by `shares` (..., N, M) of the `shifts` (M, d * hidden); `gates` (L*d, d)
+        say how much of an entry of the history each network sees.
         """
         weight: Tensor = self.of_history
         if gates is not None:
             weight = weight * gates.repeat_interleave(self.hidden, dim=1)
-        a = history @ weight
-        a = a if shift is None else a + shift
-        a = a.reshape(-1, self.latents, self.hidden).transpose(0, 1)
-        own = z.reshape(-1, self.latents).T[:, :, None]
-        a = a + torch.baddbmm(self.bias, own, self.of_own)
+        # z_i is for the i-th network alone: its weights are blocks of a wide matrix, so that the
+        # whole layer is one product
+        own = torch.diag_embed(self.of_own[:, 0].T).permute(1, 2, 0).flatten(1)
+        inputs, weights = [history, z, torch.ones_like(z[..., :1])], [weight, own]
+        weights.append(self.bias.reshape(1, -1))
+        if shares is not None and shifts is not None:
+            inputs.append(shares)
+            weights.append(shifts)
+        a = torch.cat(inputs, dim=-1).flatten(0, -2) @ torch.cat(weights)
+        a = a.unflatten(-1, (self.latents, self.hidden)).transpose(0, 1)
         eps, slope = with_tangent(a, self.of_own.expand_as(a), self.later)
         return eps[..., 0].T.reshape(z.shape), slope[..., 0].T.reshape(z.shape)
 

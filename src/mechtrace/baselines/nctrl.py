@@ -19,7 +19,7 @@ from ..experts import HALF_LOG_2PI, stack_history
 from ..nets import MLP
 from ..series import Panel
 from ..windows import Runs, crop_rows, find_runs
-from .chains import Smoothed, best_path, smooth, surrogate
+from .chains import best_path, smooth, surrogate
 from .protocol import Traits
 from .tdrl import HIDDEN, TemporalPriorVAE, Terms
 from .trained import Recipe, TrainedMethod
@@ -88,17 +88,16 @@ class SwitchingVAE(TemporalPriorVAE):
         if valid is not None:  # padding says nothing about the state
             emission = emission * valid.flatten(0, 1)[:, self.lags :, None]
         likelihood, known = surrogate(emission, initial, transition)
-        shift = self._shift(emission.detach(), initial.detach(), transition.detach(), known)
-        terms = self._terms(x, noise, valid, shift.unflatten(0, x.shape[:2]))
-        return replace(terms, other=DECAY * self.chain.decay() - likelihood)
-
-    def _shift(
-        self, emission: Tensor, initial: Tensor, transition: Tensor, known: Smoothed
-    ) -> Tensor:
         if self.gating == "soft":
-            return self.prior.shift(self.context(known.posterior @ self.embedding.weight))
-        path = best_path(emission, initial, transition)
-        return nn.functional.embedding(path, self.prior.shift(self.context(self.embedding.weight)))
+            # the context of a mixture is not the mixture of the contexts
+            shares = self.context(known.posterior @ self.embedding.weight)
+            shifts: Tensor = self.prior.of_context
+        else:
+            path = best_path(emission.detach(), initial.detach(), transition.detach())
+            shares = self._one_hot(path).to(noise.dtype)
+            shifts = self.shifts()
+        terms = self._terms(x, noise, valid, shares.unflatten(0, x.shape[:2]), shifts)
+        return replace(terms, other=DECAY * self.chain.decay() - likelihood)
 
     @torch.no_grad()
     def states(self, x: Tensor) -> Tensor:
@@ -107,8 +106,11 @@ class SwitchingVAE(TemporalPriorVAE):
         if self.gating == "soft":
             found = smooth(*parts).posterior
         else:
-            found = nn.functional.one_hot(best_path(*parts), self.chain.states).to(x.dtype)
+            found = self._one_hot(best_path(*parts)).to(x.dtype)
         return found[..., self.order]
+
+    def _one_hot(self, path: Tensor) -> Tensor:
+        return path[..., None] == torch.arange(self.chain.states, device=path.device)
 
 
 class NCTRL(TrainedMethod):

@@ -60,13 +60,22 @@ class TemporalPriorVAE(Learner):
 
     def forward(self, x: Tensor, noise: Tensor, valid: Tensor | None = None) -> Terms:
         """Block k is of domain k."""
-        shift = self.prior.shift(self.context(self.embedding.weight))
-        return self._terms(x, noise, valid, shift[:, None, None])
+        kinds, batch, steps, _ = noise.shape
+        domain = torch.eye(kinds, dtype=noise.dtype, device=noise.device)[:, None, None]
+        return self._terms(
+            x, noise, valid, domain.expand(-1, batch, steps - self.lags, -1), self.shifts()
+        )
 
-    def _terms(self, x: Tensor, noise: Tensor, valid: Tensor | None, shift: Tensor) -> Terms:
+    def shifts(self) -> Tensor:
+        """What each domain adds to the first layer of the prior's networks, (K, d * hidden)."""
+        return self.prior.shift(self.context(self.embedding.weight))
+
+    def _terms(
+        self, x: Tensor, noise: Tensor, valid: Tensor | None, shares: Tensor, shifts: Tensor
+    ) -> Terms:
         """Parts of the loss from one sample of the posterior.
 
-        `shift` (K, B or 1, T - L or 1, ...) is what the domain of each transition adds.
+        A transition takes `shares` (K, B, T - L, M) of the `shifts` of the prior.
         """
         x = self.standardise(x)
         mean, log_scale = split_posterior(self.encoder(x))
@@ -74,7 +83,7 @@ class TemporalPriorVAE(Learner):
         density = (gaussian_log_prob(noise) - log_scale).sum(-1)
         first = gaussian_log_prob(z[..., : self.lags, :]).sum(-1)
         later = change_of_variables(
-            *self.prior(z[..., self.lags :, :], stack_history(z, self.lags), shift)
+            *self.prior(z[..., self.lags :, :], stack_history(z, self.lags), shares, shifts)
         )
         real: Tensor | int = 1 if valid is None else valid
         return Terms(
