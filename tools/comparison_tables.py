@@ -44,18 +44,18 @@ def comparison() -> str:
         " method is, and how it was kept fair: [the competition](explanation/competition.md).",
         "",
         "| method | pooled | single | MCC | MCC, oracle-selected | states right | paper |"
-        " seconds | machine |",
-        "|---|---|---|---|---|---|---|---|---|",
+        " seconds | memory MB | machine |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for name, (row, result) in sorted(of_method.items(), key=_rank):
+    for name, (row, result) in sorted(of_method.items(), key=lambda item: rank(item[1][0])):
         own, chosen = row["figures"], row["oracle_selected"]
         cells = [_spread(own[key]) for key in ("pooled", "single", "mcc")]
         cells += [_spread(chosen["mcc"]), _spread(own["accuracy"])]
         printed = " / ".join(PRINTED[name]) if name in PRINTED else ""
         title = result["methods"].get(name, {}).get("title", "oracle: true latents, our engine")
-        seconds = row["seconds"]["mean"] if isinstance(row["seconds"], dict) else row["seconds"]
         lines.append(
-            f"| {title} | {' | '.join(cells)} | {printed} | {seconds:.0f} | {result['machine']} |"
+            f"| {title} | {' | '.join(cells)} | {printed} | {row['seconds']['mean']:.0f} |"
+            f" {row['memory_mb']['mean']:,.0f} | {result['machine']} |"
         )
     lines += ["", *(f"`{_command(result)}`" + "  " for result in files)]
     return "\n".join(lines).rstrip() + "\n"
@@ -125,12 +125,11 @@ def _read(path: Path) -> dict[str, Any]:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def _rank(item: tuple[str, tuple[dict[str, Any], dict[str, Any]]]) -> tuple[bool, float, float]:
+def rank(row: dict[str, Any]) -> tuple[bool, float, float]:
     """The oracle first, then by weight correlation, then by MCC."""
-    name, (row, _) = item
     known = [row["figures"][key]["mean"] for key in ("pooled", "mcc")]
     pooled, mcc = (-1.0 if value is None else value for value in known)
-    return name != "oracle", -pooled, -mcc
+    return row["method"] != "oracle", -pooled, -mcc
 
 
 def _spread(figure: dict[str, Any]) -> str:
