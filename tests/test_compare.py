@@ -12,8 +12,9 @@ import pytest
 
 import mechtrace as mt
 from mechtrace import baselines
-from mechtrace.baselines.contest import cells, judge, runner, summary, tasks
+from mechtrace.baselines.contest import cells, judge, summary, tasks
 from mechtrace.errors import DataError
+from mechtrace.jobs import runner
 
 KINDS = {
     "good": "Good", "selecting": "Selecting", "failing": "Failing", "dying": "Dying",
@@ -39,7 +40,7 @@ def fakes(monkeypatch, log):
     for name, kind in KINDS.items():
         monkeypatch.setitem(baselines.METHODS, name, ("fakes.methods", kind))
     monkeypatch.setattr(runner, "START", "forkserver")
-    multiprocessing.set_forkserver_preload(["mechtrace.baselines.contest.runner"])
+    multiprocessing.set_forkserver_preload(["mechtrace.jobs.runner"])
     log.write_text("")
 
 
@@ -139,7 +140,7 @@ def test_a_finished_cell_is_not_run_again(command, tmp_path, runs):
     assert runs() == ["Good 0", "Blind 0"]
     code, said, _ = command(*words)
     assert (code, len(runs())) == (0, 2)
-    assert "3 of 3 cells are kept from before" in said
+    assert "3 of 3 results are kept from before" in said
     (next((tmp_path / "out" / "cells").glob("blind*.json"))).write_text("{")
     code, said, _ = command(*words, "--seeds", 2)  # one is damaged, one seed is new
     assert runs()[2:] == ["Blind 0", "Good 1", "Blind 1"]

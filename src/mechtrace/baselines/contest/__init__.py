@@ -1,7 +1,7 @@
 """The comparison: every method on the same data, with the same budget, judged alike.
 
-`tasks` says what is learned and what is asked, `judge` turns answers into figures, `cells` and
-`runner` compute them in fresh processes and keep them, `summary` puts them together.
+`tasks` says what is learned and what is asked, `judge` turns answers into figures, `cells` are
+the jobs that compute them, `summary` puts them together.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from typing import Any
 from ...bench import machine
 from ...errors import DataError
 from ...fit import resolve_device
+from ...jobs import FAILED, FINISHED, Row, Watch, run_jobs
 from ...store import versions
 from .. import METHODS
 from ..protocol import Settings
 from .catalogue import Entry, chosen, entries
-from .cells import FAILED, FINISHED, ORACLE, Cell, Row
-from .runner import run_cells
+from .cells import ORACLE, Cell
 from .summary import all_skipped, curves_frame, summarise, table, write_files
 from .tasks import DataTask, WorldTask, truth_for
-from .watch import Watch
 
 __all__ = [
     "FAILED", "FINISHED", "DataTask", "Entry", "WorldTask", "chosen", "compare", "curves_frame",
@@ -74,7 +73,7 @@ def compare(
     }
     rows: list[Row] = []
     watch = Watch(say, workers=workers, live=live)
-    found = run_cells(cells, folder, workers=workers, fresh=fresh, watch=watch)
+    found = run_jobs(cells, folder, workers=workers, fresh=fresh, watch=watch)
     try:
         for row in found:
             rows.append(row)

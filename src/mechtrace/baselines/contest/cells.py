@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import resource
-import sys
 import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +16,9 @@ from ...atomic import atomic_path
 from ...bench import machine
 from ...errors import DataError, FitWarning, MissingDependency
 from ...fit import Listener
+from ...jobs import FINISHED, SKIPPED, Job, Row
+from ...jobs.job import peak_memory
+from ...progress import duration
 from ...store import versions
 from .. import METHODS, make
 from ..protocol import Settings
@@ -28,14 +27,17 @@ from .tasks import DataTask, Material, WorldTask
 
 #: The reference row: true latents in our own engine.
 ORACLE = "oracle"
-FINISHED, FAILED, SKIPPED = "finished", "failed", "skipped"
 
-Row = dict[str, Any]
+#: What a line says about a finished cell: figure, word; those of worlds and those of data.
+SPOKEN = (
+    ("pooled", "pooled"), ("single", "single"), ("switch", "switch"), ("accuracy", "accuracy"),
+    ("mcc", "MCC"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Cell:
-    """What is computed at once, and never again."""
+class Cell(Job):
+    """A method on data with a seed."""
 
     method: str
     place: tuple[str, str]  # module and class: a fresh process does not know what was registered
@@ -43,9 +45,19 @@ class Cell:
     settings: Settings
 
     @property
+    def kind(self) -> str:
+        """The method."""
+        return self.method
+
+    @property
     def seed(self) -> int:
         """The seed of the world or of the split, and of the method."""
         return self.settings.seed
+
+    @property
+    def label(self) -> str:
+        """Method and data."""
+        return f"{self.method}-{self.task.label}"
 
     def about(self) -> dict[str, Any]:
         """All that its result depends on."""
@@ -56,46 +68,33 @@ class Cell:
             "settings": asdict(self.settings),
         }
 
-    @property
-    def stem(self) -> str:
-        """Name of its files, with a hash of what it depends on."""
-        # tuples are lists after a round trip through JSON, so they must be in the hash
-        text = json.dumps(self.about(), sort_keys=True)
-        key = blake2b(text.encode(), digest_size=6).hexdigest()
-        return f"{self.method}-{self.task.label}-seed{self.seed}-{key}"
-
     def kept(self, folder: Path) -> Row | None:
-        """Its row if it was finished before."""
-        try:
-            row = json.loads((folder / f"{self.stem}.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return None
-        whole = isinstance(row, dict) and row.get("status") == FINISHED
-        curves = row.get("curves") if whole else None
-        return row if whole and (curves is None or (folder / curves).exists()) else None
+        """Its row if it was finished before, and its curves are there."""
+        row = super().kept(folder)
+        curves = row.get("curves") if row else None
+        return row if curves is None or (folder / curves).exists() else None
 
-    def keep(self, folder: Path, row: Row) -> None:
-        """Write its row, whole or not at all."""
-        with atomic_path(folder / f"{self.stem}.json") as temporary:
-            temporary.write_text(json.dumps(row, indent=1, allow_nan=False) + "\n", "utf-8")
+    def words(self, row: Row) -> str:
+        """Figures and cost."""
+        own, oracle = row["figures"], row["oracle_selected"]
+        said = [f"{word} {own[name]:.3f}" for name, word in SPOKEN if own.get(name) is not None]
+        if own.get("mcc") is not None and row["selects"]:
+            said[-1] += f" (oracle-selected {oracle['mcc']:.3f})"
+        cost = f"{duration(row['seconds'])}, {row['memory_mb']:,.0f} MB"
+        return ", ".join([*said, cost])
 
-    def row(self, status: str, **more: Any) -> Row:
-        """A row about this cell."""
-        return {"stem": self.stem} | self.about() | {"status": status} | more
-
-
-def run_cell(cell: Cell, folder: Path, listeners: Sequence[Listener] = ()) -> Row:
-    """Learn, answer and be judged, in this process."""
-    if cell.method != ORACLE:
-        METHODS[cell.method] = cell.place
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            facts = _facts(cell, folder, listeners)
-        except MissingDependency as error:
-            return cell.row(SKIPPED, reason=str(error))
-    said = {str(one.message) for one in caught if issubclass(one.category, FitWarning)}
-    return cell.row(FINISHED, reason=None, warnings=sorted(said), **facts)
+    def run(self, folder: Path, listeners: Sequence[Listener] = ()) -> Row:
+        """Learn, answer and be judged."""
+        if self.method != ORACLE:
+            METHODS[self.method] = self.place
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                facts = _facts(self, folder, listeners)
+            except MissingDependency as error:
+                return self.row(SKIPPED, reason=str(error))
+        said = {str(one.message) for one in caught if issubclass(one.category, FitWarning)}
+        return self.row(FINISHED, reason=None, warnings=sorted(said), **facts)
 
 
 def _facts(cell: Cell, folder: Path, listeners: Sequence[Listener]) -> dict[str, Any]:
@@ -153,16 +152,3 @@ def _keep_curves(answers: Learned, material: Material, path: Path) -> str | None
     with atomic_path(path) as temporary, temporary.open("wb") as out:
         np.savez_compressed(out, allow_pickle=False, **arrays)
     return path.name
-
-
-def peak_memory() -> int:
-    """Bytes, the most that this process has held.
-
-    What getrusage says counts the process that started this one too, so it is the second choice.
-    """
-    try:
-        status = Path("/proc/self/status").read_text(encoding="ascii")
-        return int(status.split("VmHWM:")[1].split()[0]) * 1024
-    except (OSError, IndexError, ValueError):
-        unit = 1 if sys.platform == "darwin" else 1024
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...atomic import atomic_path
-from .cells import FAILED, FINISHED, ORACLE, SKIPPED, Row
+from ...jobs import FAILED, FINISHED, SKIPPED, Row
+from .cells import ORACLE
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,4 +1,4 @@
-"""Cells in fresh processes, some at once: a crash loses one cell, a repeated command none."""
+"""Jobs in fresh processes, some at once: a crash loses one job, a repeated command none."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from ...errors import MechtraceError
-from ...fit import Progress
-from .cells import FAILED, Cell, Row, run_cell
+from ..errors import MechtraceError
+from ..fit import Progress
+from .job import FAILED, Job, Row
 from .watch import Watch
 
 #: How a process is started: nothing of this one is in it, and it can use a GPU.
@@ -30,7 +30,7 @@ PATIENCE, GRACE = 0.5, 5.0
 
 @dataclass(eq=False)
 class _Running:
-    cell: Cell
+    job: Job
     process: BaseProcess
     pipe: Connection
     log: Path
@@ -44,7 +44,7 @@ class _Running:
                 if kind == "row":
                     self.row = what
                 else:
-                    watch.training(self.cell, what)
+                    watch.training(self.job, what)
         except (EOFError, OSError):
             self.process.join(GRACE)
 
@@ -53,31 +53,31 @@ class _Running:
         self.process.join()
         self.pipe.close()
         if self.row is None:
-            self.row = self.cell.row(FAILED, reason=_reason(self.process.exitcode, self.log))
+            self.row = self.job.row(FAILED, reason=_reason(self.process.exitcode, self.log))
         if self.row["status"] != FAILED:
             self.log.unlink(missing_ok=True)
         return self.row
 
 
-def run_cells(
-    cells: Sequence[Cell], folder: Path, *, workers: int, fresh: bool, watch: Watch
+def run_jobs(
+    jobs: Sequence[Job], folder: Path, *, workers: int, fresh: bool, watch: Watch
 ) -> Generator[Row]:
-    """The row of each cell as it is ready, kept in the folder; those kept before come first."""
+    """The row of each job as it is ready, kept in the folder; those kept before come first."""
     todo = []
-    for cell in cells:
-        row = None if fresh else cell.kept(folder)
+    for job in jobs:
+        row = None if fresh else job.kept(folder)
         if row is None:
-            todo.append(cell)
+            todo.append(job)
         else:
             yield row
-    watch.begin(len(cells), todo)
+    watch.begin(len(jobs), todo)
     threads = max(1, (os.cpu_count() or 1) // workers)
     running: list[_Running] = []
     try:
         while todo or running:
             while todo and len(running) < workers:
                 running.append(_start(todo.pop(0), folder, threads))
-                watch.started(running[-1].cell)
+                watch.started(running[-1].job)
             wait([x for one in running for x in (one.pipe, one.process.sentinel)], timeout=1.0)
             for one in list(running):
                 alive = one.process.is_alive()
@@ -87,23 +87,23 @@ def run_cells(
                 one.listen(watch)
                 running.remove(one)
                 row = one.ended()
-                one.cell.keep(folder, row)
-                watch.finished(one.cell, row)
+                one.job.keep(folder, row)
+                watch.finished(one.job, row)
                 yield row
     finally:
         for one in running:
             _stop(one)
 
 
-def _start(cell: Cell, folder: Path, threads: int) -> _Running:
+def _start(job: Job, folder: Path, threads: int) -> _Running:
     context: Any = get_context(START)
     ours, theirs = context.Pipe(duplex=False)
-    log = folder / f"{cell.stem}.log"
-    process = context.Process(target=_work, args=(cell, folder, theirs, log, threads))
+    log = folder / f"{job.stem}.log"
+    process = context.Process(target=_work, args=(job, folder, theirs, log, threads))
     with _deaf():
         process.start()
     theirs.close()
-    return _Running(cell, process, ours, log)
+    return _Running(job, process, ours, log)
 
 
 @contextmanager
@@ -129,7 +129,7 @@ def _stop(one: _Running) -> None:
     one.log.unlink(missing_ok=True)
 
 
-def _work(cell: Cell, folder: Path, pipe: Connection, log: Path, threads: int) -> None:
+def _work(job: Job, folder: Path, pipe: Connection, log: Path, threads: int) -> None:
     """What a fresh process does."""
     import torch
 
@@ -145,10 +145,10 @@ def _work(cell: Cell, folder: Path, pipe: Connection, log: Path, threads: int) -
             pipe.send(("progress", progress))
 
     try:
-        row = run_cell(cell, folder, [tell])
+        row = job.run(folder, [tell])
     except Exception as error:  # whatever it is: the others go on
         traceback.print_exc()
-        row = cell.row(FAILED, reason=_sentence(error))
+        row = job.row(FAILED, reason=_sentence(error))
     pipe.send(("row", row))
     pipe.close()
 

@@ -1,0 +1,97 @@
+"""One piece of work: what its result depends on, and where that is kept."""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..atomic import atomic_path
+
+if TYPE_CHECKING:
+    from ..fit import Listener
+
+FINISHED, FAILED, SKIPPED = "finished", "failed", "skipped"
+
+Row = dict[str, Any]
+
+
+class Job(ABC):
+    """What is computed at once, and never again; it travels to a process of its own."""
+
+    @property
+    @abstractmethod
+    def kind(self) -> str:
+        """Jobs of one kind take about as long as each other."""
+
+    @property
+    @abstractmethod
+    def seed(self) -> int:
+        """The seed of everything random in it."""
+
+    @abstractmethod
+    def about(self) -> dict[str, Any]:
+        """All that its result depends on, ready for JSON."""
+
+    @abstractmethod
+    def run(self, folder: Path, listeners: Sequence[Listener] = ()) -> Row:
+        """Do it, in this process; what was found, as a row."""
+
+    @abstractmethod
+    def words(self, row: Row) -> str:
+        """What a finished row says, in a line."""
+
+    @property
+    def label(self) -> str:
+        """The beginning of the name of its files."""
+        return self.kind
+
+    @property
+    def stem(self) -> str:
+        """Name of its files, with a hash of what it depends on."""
+        # tuples are lists after a round trip through JSON, so they must be in the hash
+        text = json.dumps(self.about(), sort_keys=True)
+        key = blake2b(text.encode(), digest_size=6).hexdigest()
+        return f"{self.label}-seed{self.seed}-{key}"
+
+    def kept(self, folder: Path) -> Row | None:
+        """Its row if it was finished before."""
+        try:
+            row = json.loads((folder / f"{self.stem}.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        return row if isinstance(row, dict) and row.get("status") == FINISHED else None
+
+    def keep(self, folder: Path, row: Row) -> None:
+        """Write its row, whole or not at all."""
+        with atomic_path(folder / f"{self.stem}.json") as temporary:
+            temporary.write_text(json.dumps(row, indent=1, allow_nan=False) + "\n", "utf-8")
+
+    def row(self, status: str, **more: Any) -> Row:
+        """A row about this job."""
+        return {"stem": self.stem} | self.about() | {"status": status} | more
+
+    def line(self, row: Row) -> str:
+        """A row in words."""
+        head = f"{self.kind} seed {self.seed}: "
+        if row["status"] != FINISHED:
+            return f"{head}{row['status']}: {row['reason']}".rstrip(".")
+        return head + self.words(row)
+
+
+def peak_memory() -> int:
+    """Bytes, the most that this process has held.
+
+    What getrusage says counts the process that started this one too, so it is the second choice.
+    """
+    try:
+        status = Path("/proc/self/status").read_text(encoding="ascii")
+        return int(status.split("VmHWM:")[1].split()[0]) * 1024
+    except (OSError, IndexError, ValueError):
+        unit = 1 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
