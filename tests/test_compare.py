@@ -166,7 +166,7 @@ def test_ctrl_c_keeps_what_is_finished(command, tmp_path, monkeypatch):
     assert len(read(tmp_path / "out" / "comparison.json")["rows"]) == 2
     monkeypatch.setattr(runner, "_start", usual)
     code, said, _ = command(*words)
-    assert (code, "2 of 3 cells are kept" in said) == (0, True)
+    assert (code, "2 of 3 results are kept" in said) == (0, True)
 
 
 def test_methods_are_listed(command, tmp_path):
