@@ -17,6 +17,7 @@ from .cli_compare import compare
 from .cli_fit import fit
 from .cli_options import Json, Quiet, sayer, write_json
 from .cli_recover import calibrate, diagnose, recover, report
+from .cli_reproduce import reproduce
 from .cli_start import start
 from .cli_worlds import demo, simulate
 from .errors import FitWarning, MechtraceError
@@ -91,6 +92,7 @@ COMMANDS: dict[Callable[..., None], str] = {
     report: "One HTML file: answer, picture, evidence.",
     calibrate: "Correct curves where the regime is known.",
     compare: "Other methods on the same data, judged alike.",
+    reproduce: "The paper's tables, measured again.",
     info: "What a stored model is.",
 }
 for command, summary in COMMANDS.items():

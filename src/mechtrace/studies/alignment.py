@@ -107,7 +107,7 @@ def _judge(trace: Trace, drawn: worlds.World) -> dict[str, Any]:
     aligned = np.stack(trace.encode(test.panel))
     before = trace.axes_.native(aligned)
     truth, learned = test.latents[:, lags:], aligned[:, lags:]
-    partner, slope = _matching(truth, learned)
+    partner, slope = matching(truth, learned)
     named = {kind for axis in trace.axes_.axes for kind in axis.by}
     return {
         "mcc": mean_correlation(truth, learned),
@@ -143,7 +143,7 @@ def true_rows(simulation: worlds.Simulation) -> Rows:
     )
 
 
-def _matching(truth: np.ndarray, learned: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def matching(truth: np.ndarray, learned: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The learned axis of each true one, and how it grows with it."""
     d = truth.shape[-1]
     y, x = truth.reshape(-1, d).astype(float), learned.reshape(-1, learned.shape[-1])

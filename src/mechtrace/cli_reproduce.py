@@ -1,0 +1,83 @@
+"""`mechtrace reproduce`: the paper's tables, measured again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .cli_options import Device, Json, Quiet, check_targets, sayer, write_json
+from .errors import ConfigError, DataError
+
+
+def reproduce(
+    tables: Annotated[
+        list[str], typer.Argument(metavar="TABLE...", help="Names of tables, all, or list.")
+    ],
+    scale: Annotated[
+        str, typer.Option(help="quick (minutes) or paper (its sizes; wants a GPU).")
+    ] = "quick",
+    seeds: Annotated[int, typer.Option(help="Fresh worlds for every cell.", min=1)] = 3,
+    workers: Annotated[int, typer.Option(help="Models trained at once.", min=1)] = 1,
+    device: Device = "auto",
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Folder that keeps what is computed.")
+    ] = Path("results/paper"),
+    show: Annotated[bool, typer.Option("--show", help="Only print what is kept.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Compute again what is kept.")] = False,
+    json_file: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """The paper's tables: what it prints, Algorithm 1, mechtrace and the oracle side by side.
+
+    A model is trained once for all tables that need it, in a process of its own, and everything
+    measured on it is kept in OUT/SCALE: the same command goes on where it was stopped. The exit
+    code is 1 if a model failed.
+
+    \b
+    Examples:
+      mechtrace reproduce list
+      mechtrace reproduce samples window --workers 2
+      mechtrace reproduce all --scale paper --device cuda --workers 4
+    """
+    from .paper.plan import TABLES
+
+    say = sayer(quiet)
+    if tables == ["list"]:
+        width = max(map(len, TABLES))
+        for table in TABLES.values():
+            say(f"{table.name:{width}}  {table.title}")
+        write_json(json_file, {"tables": {t.name: t.title for t in TABLES.values()}})
+        return
+    names = list(TABLES) if tables == ["all"] else list(dict.fromkeys(tables))
+    for name in names:
+        if name not in TABLES:
+            raise ConfigError(
+                f"there is no table {name!r}", fix=f"use list, all or {', '.join(TABLES)}"
+            )
+    check_targets([json_file])
+    if out.is_file():
+        raise DataError("this is a file", where=str(out), fix="name a folder for the results")
+    from .paper import compare, run
+
+    failed: list[dict[str, Any]] = []
+    if not show:
+        try:
+            rows = run.reproduce(
+                names, out, scale=scale, seeds=seeds, workers=workers, device=device,
+                fresh=fresh, say=say, live=not quiet,
+            )  # fmt: skip
+        except KeyboardInterrupt:
+            typer.echo(f"mechtrace: stopped; the same command goes on ({out}).", err=True)
+            raise typer.Exit(130) from None
+        failed = [row for row in rows if row["status"] == run.FAILED]
+    found = {name: compare.measured(name, out, scale=scale, seeds=seeds) for name in names}
+    for name, lines in found.items():
+        say(f"\n{TABLES[name].title} ({scale}, {seeds} seeds)")
+        say(compare.text(lines))
+    for row in failed:
+        say(f"{row['model']['name']} seed {row['seed']} failed: {row['reason']}")
+    write_json(json_file, {n: [line.to_dict() for line in lines] for n, lines in found.items()})
+    if failed:
+        raise typer.Exit(1)

@@ -1,0 +1,340 @@
+"""What is asked of a trained model: each measure gives figures by name, ready for JSON.
+
+Three answers stand side by side everywhere: `algorithm1` (the paper's, on our latents, told which
+regimes take part, as the paper's tables are), `default` (ours, told nothing) and `oracle` (true
+latents and mechanisms in our engine).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from ..diagnose.bounds import approximation_error, pointwise_bounds
+from ..diagnose.geometry import static_sigma_min
+from ..diagnose.residual import paper_test, static_residuals
+from ..gating import fit_gate
+from ..metrics import (
+    invalid_fraction,
+    linear_r2,
+    mean_correlation,
+    weight_correlation,
+    weight_error,
+)
+from ..oracle import oracle
+from ..recover.algorithm1 import centred_window, static_weights
+from ..recover.calibrate import two_point
+from ..recover.trajectory import Trajectory
+from ..worlds import EmergentEdge, Simulation
+from .models import Trained
+
+Figures = dict[str, Any]
+WINDOW = 5
+#: Weights at which the approximation error is measured, as in the paper.
+KNOWN = (0.25, 0.5, 0.75)
+
+
+def latents(one: Trained) -> Figures:
+    """MCC and R^2 of the latents of new pure recordings, for t >= L and over all steps."""
+    late = slice(one.lags, None)
+    truth, learned = one.pure.latents, one.pure_latents
+    weights = one.effects
+    wanted = one.world.mechanisms[one.known]
+    return {
+        "mcc": mean_correlation(truth[:, late], learned[:, late]),
+        "mcc_all_steps": mean_correlation(truth, learned),
+        "r2": linear_r2(truth[:, late], learned[:, late]),
+        "w": None if weights is None else _flat_correlation(weights, wanted),
+    }
+
+
+def recovery(
+    one: Trained,
+    *,
+    active: Sequence[int],
+    schedule: str = "simple",
+    window: int = WINDOW,
+    singles: bool = True,
+) -> Figures:
+    """Weights of all trials together and one by one; W(t); errors raw and calibrated."""
+    glide = _glide(one, schedule, active)
+    truth = glide.alpha[0]
+    pooled = {
+        "algorithm1": _algorithm1(one, glide, active, pool=True, window=window)[0],
+        "default": _default(one, glide, pool=True)[0],
+        "oracle": np.asarray(oracle(glide, pool=True).alpha[0], float),
+    }
+    out: Figures = {who: _score(one, truth, curve) for who, curve in pooled.items()}
+    if singles:
+        alone = {
+            "algorithm1": _algorithm1(one, glide, active, pool=False, window=window),
+            "default": _default(one, glide, pool=False),
+            "oracle": list(oracle(glide).alpha),
+        }
+        late = slice(one.lags, None)
+        for who, curves in alone.items():
+            found = [weight_correlation(truth[late], curve[late]) for curve in curves]
+            out[who]["single"] = float(np.mean(found))
+    return out
+
+
+def bounds(one: Trained, *, active: Sequence[int], schedule: str = "simple") -> Figures:
+    """Every quantity of Theorem 2 on learned latents, and whether the errors keep below it."""
+    means = _means(one)[list(active)]
+    glide = _glide(one, schedule, active)
+    late = slice(one.lags, None)
+    z = np.stack(one.trace.encode(glide.panel))[:, late]
+    alpha = glide.alpha[0][late][:, list(active)]
+    free = static_weights(z, means, simplex=False)
+    error = np.linalg.norm((free - alpha)[..., 1:], axis=-1)
+    limit = pointwise_bounds(means, z, z.mean(axis=0), alpha)
+    noise = float(np.linalg.norm(z - alpha @ means, axis=-1).mean())
+    sigma = static_sigma_min(means)
+    delta = approximation_error(means, *_known_mixtures(one, active))
+    return {
+        "sigma_min": sigma,
+        "noise": noise,
+        "delta_approx": delta,
+        "snr": sigma / (noise + delta),
+        "error": float(error.mean()),
+        "bound": float(limit.mean()),
+        "below": float((error <= limit * (1 + 1e-9)).mean()),
+    }
+
+
+def windows(
+    one: Trained,
+    *,
+    active: Sequence[int],
+    schedule: str = "complex",
+    widths: Sequence[int] = (0, 3, 5, 7, 10),
+) -> Figures:
+    """Algorithm 1 against its smoothing window; the default has none to choose."""
+    glide = _glide(one, schedule, active)
+    truth = glide.alpha[0]
+    out: Figures = {"default": _score(one, truth, _default(one, glide, pool=True)[0])}
+    out["oracle"] = _score(one, truth, np.asarray(oracle(glide, pool=True).alpha[0], float))
+    for width in widths:
+        curve = _algorithm1(one, glide, active, pool=True, window=width)[0]
+        out[str(width)] = _score(one, truth, curve)
+    return out
+
+
+def simplex(one: Trained, *, active: Sequence[int], schedule: str = "simple") -> Figures:
+    """With the weights on the simplex, and free."""
+    glide = _glide(one, schedule, active)
+    truth, late = glide.alpha[0], slice(one.lags, None)
+    out: Figures = {}
+    for name, held in (("simplex", True), ("free", False)):
+        found = {
+            "algorithm1": _algorithm1(one, glide, active, pool=True, simplex=held)[0],
+            "default": _default(one, glide, pool=True, simplex=held)[0],
+        }
+        for who, curve in found.items():
+            weights = curve[late]
+            out[f"{who}, {name}"] = {
+                "pooled": weight_correlation(truth[late], weights),
+                "invalid": invalid_fraction(weights),
+                "negative_steps": float((weights < -1e-9).any(axis=1).mean()),
+                "lowest": float(weights.min()),
+                "highest": float(weights.max()),
+            }
+    return out
+
+
+def two_stages(one: Trained, *, active: Sequence[int], schedule: str = "simple") -> Figures:
+    """The gating network alone on pure recordings and on transitions, and both stages."""
+    panel = one.world.simulate(one.scale.recordings(2000)).panel
+    gate = fit_gate(one.trace, panel)
+    late = slice(one.lags, None)
+    glide = _glide(one, schedule, active)
+    truth = glide.alpha[0]
+    pure, found = one.pure, gate.weights(one.pure.panel)
+    wanted = pure.alpha[:, late].reshape(-1, pure.alpha.shape[-1])
+    given = np.concatenate([curve[late] for curve in found])
+    curve = np.mean(gate.weights(glide.panel), axis=0)
+    out: Figures = {
+        "ID, stage 1 only": {
+            "pooled": weight_correlation(wanted, given),
+            "mse": float(((wanted - given) ** 2).mean()),
+            "accuracy": gate.accuracy,
+        },
+        "OOD, stage 1 only": _score(one, truth, curve),
+        "OOD, algorithm1": _score(one, truth, _algorithm1(one, glide, active, pool=True)[0]),
+        "OOD, default": _score(one, truth, _default(one, glide, pool=True)[0]),
+    }
+    alone = gate.weights(glide.panel)
+    found_alone = [weight_correlation(truth[late], curve[late]) for curve in alone]
+    out["OOD, stage 1 only"]["single"] = float(np.mean(found_alone))
+    return out
+
+
+def curves(one: Trained, *, active: Sequence[int], schedule: str = "simple") -> Figures:
+    """The curves themselves, for figures: truth, raw and calibrated, pooled; one alone."""
+    glide = _glide(one, schedule, active)
+    truth = glide.alpha[0]
+    raw = _algorithm1(one, glide, active, pool=True)[0]
+    path = cast(Trajectory, one.trace.recover(glide.panel, pool=True))
+    calibrated = {
+        "algorithm1": two_point(raw, _endpoints(truth, one.lags)),
+        "default": two_point(path.alpha, _endpoints(truth, one.lags)),
+    }
+    late = slice(one.lags, None)
+    out: Figures = {
+        "truth": truth.tolist(),
+        "algorithm1": raw.tolist(),
+        "default": path.alpha.tolist(),
+        "lower": path.lower.tolist(),
+        "upper": path.upper.tolist(),
+        "gate": None,
+    }
+    for who, curve in calibrated.items():
+        out[f"{who}_calibrated"] = curve.tolist()
+        out[f"{who}_mse"] = float(((truth - curve)[late][:, list(active)] ** 2).mean())
+    return out
+
+
+def convexity(one: Trained, *, active: Sequence[int], recordings: int = 60) -> Figures:
+    """The paper's KS test and ours, on valid transitions and with the emergent edge."""
+    out: Figures = {}
+    late = slice(one.lags, None)
+    means = _means(one)
+    pure = one.pure_latents[:, late] - means[one.pure.label][:, None]
+    pure_residuals = np.linalg.norm(pure, axis=-1)
+    for name, edge in (("valid", None), ("emergent edge", EmergentEdge())):
+        glide = one.world.transition(
+            "simple", series=recordings, active=list(active), seed=1, emergent=edge
+        )
+        paths = cast(list[Trajectory], one.trace.recover(glide.panel))
+        z = np.stack(one.trace.encode(glide.panel))
+        told = means[list(active)]
+        each = [centred_window(static_weights(x, told), WINDOW) for x in z]
+        residuals = np.stack([static_residuals(x, told, w) for x, w in zip(z, each, strict=True)])[
+            :, late
+        ]
+        ours = [one.trace.diagnose(path)["convexity"].value for path in paths]
+        pool = cast(Trajectory, one.trace.recover(glide.panel, pool=True))
+        out[name] = {
+            "ks_p_all": float(paper_test(residuals, pure_residuals)),
+            "ks_alarms": float(
+                np.mean([paper_test(r[None], pure_residuals) <= 0.05 for r in residuals])
+            ),
+            "alarms": float(np.mean(np.array(ours) <= 0.05)),
+            "pooled_p": float(one.trace.diagnose(pool)["convexity"].value),
+        }
+    return out
+
+
+MEASURES: dict[str, Callable[..., Figures]] = {
+    f.__name__: f
+    for f in (latents, recovery, bounds, windows, simplex, two_stages, curves, convexity)
+}
+
+
+# --- how the three answer --------------------------------------------------------------------
+
+
+def _glide(one: Trained, schedule: str, active: Sequence[int]) -> Simulation:
+    return one.world.transition(schedule, series=one.scale.trials, active=list(active), seed=1)
+
+
+def _default(
+    one: Trained, glide: Simulation, *, pool: bool, simplex: bool = True
+) -> list[np.ndarray]:
+    found = one.trace.recover(glide.panel, pool=pool, simplex=simplex)
+    return _all_regimes(one, found)
+
+
+def _algorithm1(
+    one: Trained,
+    glide: Simulation,
+    active: Sequence[int],
+    *,
+    pool: bool,
+    window: int = WINDOW,
+    simplex: bool = True,
+) -> list[np.ndarray]:
+    told = [one.world.regimes[k] for k in active if k in one.known]
+    found = one.trace.recover(
+        glide.panel,
+        method="algorithm1",
+        pool=pool,
+        window=window,
+        simplex=simplex,
+        active=told if len(told) > 1 else None,
+    )
+    return _all_regimes(one, found)
+
+
+def _all_regimes(one: Trained, found: Trajectory | list[Trajectory]) -> list[np.ndarray]:
+    """Curves with a column for every regime of the world; one that was not learned has 0."""
+    out = []
+    for path in found if isinstance(found, list) else [found]:
+        curve = np.zeros((len(path.alpha), len(one.world.regimes)))
+        curve[:, one.known] = path.alpha
+        out.append(curve)
+    return out
+
+
+def _score(one: Trained, truth: np.ndarray, curve: np.ndarray) -> Figures:
+    late = slice(one.lags, None)
+    y, x = truth[late], curve[late]
+    mechanisms = one.world.mechanisms
+    wanted = np.einsum("tk,kij->tij", y, mechanisms)
+    out: Figures = {
+        "pooled": weight_correlation(y, x),
+        "rank": weight_correlation(y, x, rank=True),
+        "mae": weight_error(y, x),
+        "mse": float(np.nanmean((y - x) ** 2)),
+        "w": _flat_correlation(np.einsum("tk,kij->tij", np.nan_to_num(x), mechanisms), wanted),
+    }
+    known = _endpoints(truth, one.lags)
+    if len(known) > 1:
+        corrected = two_point(np.nan_to_num(curve), known)
+        out["mae_calibrated"] = weight_error(y, corrected[late])
+    if one.effects is not None and len(one.known) == len(mechanisms):
+        own = np.einsum("tk,kij->tij", np.nan_to_num(x), one.effects)
+        out["w_learned"] = _flat_correlation(own, wanted)
+    return out
+
+
+def _endpoints(truth: np.ndarray, lags: int) -> dict[int, np.ndarray]:
+    """Rows at which each active regime is at its purest, with the weights that are known there."""
+    late = truth[lags:]
+    rows = {int(late[:, k].argmax()) + lags for k in np.flatnonzero(late.max(axis=0) > 0.99)}
+    return {row: truth[row] for row in sorted(rows)}
+
+
+def _means(one: Trained) -> np.ndarray:
+    """Mean latents of every regime of the world, from new pure recordings: (K, d)."""
+    late = one.pure_latents[:, one.lags :]
+    label = cast(np.ndarray, one.pure.label)
+    return np.stack([late[label == k].mean(axis=(0, 1)) for k in range(len(one.world.regimes))])
+
+
+def _known_mixtures(one: Trained, active: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Mean learned latents at known weights between the first active regime and each other."""
+    found, weights = [], []
+    for number, other in enumerate(active[1:], start=1):
+        for share in KNOWN:
+            alpha = np.zeros(len(active))
+            alpha[0], alpha[number] = 1 - share, share
+            steps = one.world.config.length
+            run = one.world.transition(
+                np.tile([1 - share, share], (steps, 1)),
+                series=one.scale.trials,
+                active=[active[0], other],
+                seed=100 + number,
+            )
+            z = np.stack(one.trace.encode(run.panel))[:, one.lags :]
+            found.append(z.mean(axis=(0, 1)))
+            weights.append(alpha)
+    return np.stack(found), np.stack(weights)
+
+
+def _flat_correlation(found: np.ndarray, wanted: np.ndarray) -> float:
+    if np.ptp(found) == 0:
+        return 0.0
+    return float(np.corrcoef(found.ravel(), wanted.ravel())[0, 1])

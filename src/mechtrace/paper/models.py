@@ -1,0 +1,115 @@
+"""What the paper trains: a world, how many recordings of each regime, a seed."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .. import worlds
+from ..estimator import Trace
+from ..series import Panel
+from ..studies.alignment import matching
+
+#: Recordings of each regime in the paper.
+FULL = 40_000
+#: Recordings of each regime on which latents are judged.
+JUDGED = 100
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How large everything is: the paper's own size, or the same shapes in minutes."""
+
+    name: str
+    share: float  # of the recordings
+    trials: int  # that share a schedule
+    settings: tuple[tuple[str, Any], ...] = ()  # of Trace
+
+    def recordings(self, wanted: int) -> int:
+        """How many recordings stand for so many of the paper."""
+        return max(20, round(self.share * wanted))
+
+
+SCALES = {
+    "paper": Scale("paper", 1.0, 200),
+    "quick": Scale("quick", 0.05, 200, (("steps", 1500),)),
+    "smoke": Scale("smoke", 0.001, 20, (("steps", 150),)),  # for the tests: nothing is learned
+}
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model of the paper's study; equal ones are trained once, whatever tables ask for them."""
+
+    name: str
+    options: tuple[tuple[str, Any], ...] = ()  # of the world
+    recordings: int = FULL  # of each regime, at the paper's scale
+    label_noise: float = 0.0
+    learned: tuple[int, ...] | None = None  # regimes to learn from; None: all
+    align: bool = True
+
+    def about(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self) | {"options": dict(self.options)}
+
+    def draw(self, seed: int) -> worlds.World:
+        """Its world."""
+        return worlds.make("paper", seed=seed, **dict(self.options))
+
+    def panel(self, world: worlds.World, scale: Scale) -> Panel:
+        """What it learns from."""
+        count = scale.recordings(self.recordings)
+        panel = world.simulate(count, label_noise=self.label_noise).panel
+        if self.learned is None:
+            return panel
+        return panel.select([world.regimes[k] for k in self.learned])
+
+    def train(self, world: worlds.World, scale: Scale, seed: int, device: str) -> Trace:
+        """The trained model."""
+        config = world.config
+        settings = {"latents": config.latents, "lags": config.lags, "align": self.align}
+        trace = Trace(seed=seed, device=device, **settings | dict(scale.settings))
+        return trace.fit(self.panel(world, scale), progress=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A trained model in its world: what measures look at."""
+
+    world: worlds.World
+    trace: Trace
+    scale: Scale
+
+    @property
+    def lags(self) -> int:
+        """Steps without a full history."""
+        return self.world.config.lags
+
+    @cached_property
+    def pure(self) -> worlds.Simulation:
+        """New pure recordings."""
+        return self.world.simulate(JUDGED, seed=1)
+
+    @cached_property
+    def pure_latents(self) -> np.ndarray:
+        """Their learned latents, (N, T, d)."""
+        return np.stack(self.trace.encode(self.pure.panel))
+
+    @cached_property
+    def known(self) -> list[int]:
+        """Numbers of the learned regimes, in the order of the model."""
+        return [self.world.regimes.index(name) for name in self.trace.regimes_]
+
+    @cached_property
+    def effects(self) -> np.ndarray | None:
+        """Learned W^(k) in the coordinates of the truth, (K, d, d); None without aligned axes."""
+        weights = self.trace.weights_
+        if weights is None:
+            return None
+        late = slice(self.lags, None)
+        partner, slope = matching(self.pure.latents[:, late], self.pure_latents[:, late])
+        found = weights.jacobian[:, 0][:, partner][:, :, partner]
+        return found * slope[:, None] / slope

@@ -1,0 +1,157 @@
+"""Compute what is missing: a model is trained once, and everything asked of it is kept."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..bench import machine
+from ..errors import ConfigError, DataError
+from ..estimator import load
+from ..fit import Listener, resolve_device
+from ..jobs import FAILED, FINISHED, Job, Row, Watch, run_jobs
+from ..jobs.job import peak_memory
+from ..progress import duration
+from ..store import versions
+from .measures import MEASURES
+from .models import SCALES, Model, Scale, Trained
+from .plan import TABLES, Ask, asked
+
+
+@dataclass(frozen=True)
+class ModelJob(Job):
+    """A model with a seed, and what is asked of it."""
+
+    model: Model
+    scale: Scale
+    number: int
+    asks: tuple[Ask, ...]
+    device: str
+
+    @property
+    def kind(self) -> str:
+        """The model."""
+        return self.model.name
+
+    @property
+    def label(self) -> str:
+        """Also the name of its file."""
+        return self.model.name
+
+    @property
+    def seed(self) -> int:
+        """Of the world and of the training."""
+        return self.number
+
+    def about(self) -> dict[str, Any]:
+        """The model, not what is asked of it: later questions go to the same file."""
+        scale = {"name": self.scale.name, "share": self.scale.share, "trials": self.scale.trials}
+        settings = dict(self.scale.settings)
+        model = self.model.about()
+        return {"model": model, "seed": self.seed, "scale": scale | {"settings": settings}}
+
+    def kept(self, folder: Path) -> Row | None:
+        """Its row if everything that is asked was answered before."""
+        row = super().kept(folder)
+        answered = row is not None and all(ask.key in row["measures"] for ask in self.asks)
+        return row if answered else None
+
+    def words(self, row: Row) -> str:
+        """How long it took."""
+        return f"{len(row['measures'])} measures, {duration(row['seconds'])}"
+
+    def run(self, folder: Path, listeners: Sequence[Listener] = ()) -> Row:
+        """Train, or take the trained model of before, and answer what is not yet answered."""
+        before = super().kept(folder) or {"measures": {}, "train_seconds": None}
+        began = time.perf_counter()
+        world = self.model.draw(self.seed)
+        stored = folder / "models" / f"{self.stem}.mechtrace"
+        taught = before["train_seconds"]
+        if stored.exists():
+            trace = load(stored)
+        else:
+            trace = self.model.train(world, self.scale, self.seed, self.device)
+            taught = time.perf_counter() - began
+            stored.parent.mkdir(exist_ok=True)
+            trace.save(stored)
+        one = Trained(world, trace, self.scale)
+        measures = dict(before["measures"])
+        for ask in self.asks:
+            if ask.key not in measures:
+                measures[ask.key] = _plain(MEASURES[ask.measure](one, **dict(ask.options)))
+        return self.row(
+            FINISHED,
+            reason=None,
+            measures=measures,
+            train_seconds=taught,
+            seconds=time.perf_counter() - began,
+            memory_mb=peak_memory() / 1e6,
+            machine=machine(torch.device(self.device)),
+            versions=versions(),
+        )
+
+
+def reproduce(
+    names: Sequence[str],
+    out: Path,
+    *,
+    scale: str = "quick",
+    seeds: int = 3,
+    workers: int = 1,
+    device: str = "auto",
+    fresh: bool = False,
+    say: Callable[[str], None] = print,
+    live: bool = True,
+) -> list[Row]:
+    """All rows that these tables need; what is kept in `out` is not computed again."""
+    jobs = jobs_for(names, scale=scale, seeds=seeds, device=device)
+    folder = out / scale
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise DataError("this is a file", where=str(out), fix="name a folder") from error
+    watch = Watch(say, workers=workers, live=live)
+    rows = []
+    found = run_jobs(jobs, folder, workers=workers, fresh=fresh, watch=watch)
+    try:
+        for row in found:
+            rows.append(row)
+    finally:
+        found.close()
+        watch.close()
+    return rows
+
+
+def jobs_for(names: Sequence[str], *, scale: str, seeds: int, device: str) -> list[ModelJob]:
+    """One job for each model and seed."""
+    for name in names:
+        if name not in TABLES:
+            raise ConfigError(f"there is no table {name!r}", fix=f"use one of {', '.join(TABLES)}")
+    if scale not in SCALES:
+        raise ConfigError(f"there is no scale {scale!r}", fix="use quick or paper")
+    where = str(resolve_device(device))
+    return [
+        ModelJob(model, SCALES[scale], seed, tuple(asks), where)
+        for model, asks in asked(list(names)).items()
+        for seed in range(seeds)
+    ]
+
+
+def _plain(figures: Any) -> Any:
+    """Numbers that JSON knows; what is not finite becomes null."""
+    if isinstance(figures, dict):
+        return {name: _plain(value) for name, value in figures.items()}
+    if isinstance(figures, (list, tuple)):
+        return [_plain(value) for value in figures]
+    if isinstance(figures, (float, np.floating)):
+        return float(figures) if np.isfinite(figures) else None
+    return figures
+
+
+__all__ = ["FAILED", "ModelJob", "jobs_for", "reproduce"]
