@@ -70,7 +70,7 @@ def test_completion_knows_commands_and_choices(monkeypatch, capsys):
             main()
         return capsys.readouterr().out
 
-    assert completed("mechtrace re").split() == ["recover", "report"]
+    assert completed("mechtrace re").split() == ["recover", "report", "reproduce"]
     assert "interpolate" in completed("mechtrace fit --missing ")
     assert "paper-positive" in completed("mechtrace simulate --world pa")
 

@@ -18,6 +18,8 @@ from .evidence import Evidence
 
 #: Left-out series that take part (at least four of each regime), and pseudo-transitions of them.
 SERIES, SPLICES = 60, 40
+#: With more regimes than this fewer are judged, as each costs the cube of their number; the least.
+MANY, FEW = 10, 12
 #: Another choice must be better by this share of the error, and by so many standard errors.
 MARGIN, CERTAINTY = 0.05, 2.0
 
@@ -136,14 +138,24 @@ class _Judge:
         """Mean error of each pure series and of each pseudo-transition."""
         kinds = evidence.h.shape[-1]
         truth = np.eye(kinds)[self.regime][:, None]
-        pure = self._error(evidence, np.broadcast_to(truth, evidence.h.shape))
-        first, second = self._pairs()
+        share = min(1.0, (MANY / kinds) ** 2)
+        some = self._spread(max(FEW, round(share * len(self.regime))))
+        wanted = np.broadcast_to(truth[some], (len(some), *evidence.h.shape[1:]))
+        pure = self._error(evidence.rows(some), wanted)
+        first, second = (side[: max(FEW, round(share * SPLICES))] for side in self._pairs())
         glides = evidence.rows(first).followed_by(evidence.rows(second))
         both = np.concatenate(
             [np.broadcast_to(truth[i], (len(i), *evidence.h.shape[1:])) for i in (first, second)],
             axis=1,
         )
         return np.append(pure, self._error(glides, both))
+
+    def _spread(self, count: int) -> np.ndarray:
+        """So many of the series, spread evenly over the regimes; all if there are no more."""
+        if count >= len(self.regime):
+            return np.arange(len(self.regime))
+        order = np.argsort(self.regime, kind="stable")
+        return order[np.linspace(0, len(order) - 1, count).round().astype(int)]
 
     def _error(self, evidence: Evidence, truth: np.ndarray) -> np.ndarray:
         alpha = state_space(evidence, np.ones(evidence.dims.shape)).alpha

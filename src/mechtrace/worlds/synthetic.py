@@ -104,7 +104,8 @@ class WorldConfig:
                 fix="use at least 2 latents, 1 regime and more steps than lags",
             )
         edges = self.latents * (self.latents - 1)
-        if self.change != "dense" and self.regimes * (1 + (self.change == "two-edges")) > edges:
+        room = edges * (edges - 1) // 2 if self.change == "two-edges" else edges
+        if self.change != "dense" and self.regimes > room:
             raise ConfigError(
                 f"{self.latents} latents have too few edges for {self.regimes} regimes",
                 fix="use more latents, fewer regimes or change='dense'",
@@ -221,6 +222,8 @@ def _changes(config: WorldConfig, rng: np.random.Generator) -> np.ndarray:
     if config.change == "dense":
         return config.edge * rng.standard_normal((kinds, d, d)) / np.sqrt(d)
     edges_each = 2 if config.change == "two-edges" else 1
+    if kinds * edges_each > d * (d - 1):
+        return _shared_edges(config, rng)
     distinct = config.distinct_targets if config.distinct_targets >= 0 else d - 2
     targets = rng.permutation(d)
     free = {(i, j) for i in range(d) for j in range(d) if i != j}
@@ -230,6 +233,19 @@ def _changes(config: WorldConfig, rng: np.random.Generator) -> np.ndarray:
         source, target = choices[rng.integers(len(choices))]
         free.remove((source, target))
         change[edge // edges_each, source, target] = config.edge
+    return change
+
+
+def _shared_edges(config: WorldConfig, rng: np.random.Generator) -> np.ndarray:
+    """Two edges for each of more regimes than there are edges for: no two have the same pair."""
+    d = config.latents
+    edges = [(i, j) for i in range(d) for j in range(d) if i != j]
+    pairs = [(a, b) for b in range(len(edges)) for a in range(b)]
+    change = np.zeros((config.regimes, d, d))
+    chosen = rng.choice(len(pairs), config.regimes, replace=False)
+    for matrix, pair in zip(change, chosen, strict=True):
+        for edge in pairs[pair]:
+            matrix[edges[edge]] = config.edge
     return change
 
 
