@@ -48,7 +48,8 @@ HOMES = {
     ),
     "leap": Home("leap", 8_000_000, "53 epochs of 37,500 windows"),
     # Rows are independent: two of each of the 40 segments are 80 rows drawn at random, near to
-    # the authors' 64. Only the second of the two counts as a transition.
+    # the authors' 64. Only the second of the two counts as a transition. Twice as many epochs
+    # change nothing (seeds 13 and 14: 0.92 after 50 and after 100).
     "ivae": Home(
         "ivae",
         1_000_000,
