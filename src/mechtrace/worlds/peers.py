@@ -320,12 +320,13 @@ def ivae(
     """Segments that differ in the variances of the sources, log-uniform in a range.
 
     Up to tenfold contrasts between deviations, as in the leap world, are what identifies the
-    sources here. With variances uniform in a range, even a wide one, most segments are alike, and
-    training often ends with sources that are still turned into each other.
+    sources here. With variances uniform in this range iVAE leaves them turned into each other in
+    the world of seed 10 (MCC 0.69 to 0.78 instead of 0.86 to 0.90); log-uniform ones make that
+    rarer, not impossible.
 
-    The layers of the mixing have at most this condition number; 1 makes them orthogonal. Each of
-    the two activations already shrinks what is negative to a fifth; layers that shrink some
-    directions further hide these from a decoder whose noise is a tenth of a channel's deviation.
+    The layers of the mixing have at most this condition number; 1 makes them orthogonal. Two
+    activations already shrink some directions to 0.04; layers of condition 6 shrink them further,
+    and then even the best linear map from iVAE's latents explains 0.61 of the sources (seed 10).
     """
     rng = np.random.default_rng([seed, 0])
     return SegmentWorld(
