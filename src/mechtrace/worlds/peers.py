@@ -302,7 +302,7 @@ def leap(
         length=length,
         mixing=_orthogonal_mixing(rng, latents),
         matrices=matrices,
-        scales=np.exp(rng.uniform(np.log(scales[0]), np.log(scales[1]), (domains, latents))),
+        scales=_log_uniform(rng, scales, (domains, latents)),
     )
 
 
@@ -311,16 +311,22 @@ def ivae(
     seed: int = 0,
     segments: int = 40,
     latents: int = 5,
-    variances: tuple[float, float] = (0.5, 3.0),
+    variances: tuple[float, float] = (0.1, 10.0),
     depth: int = 3,
-    condition: float = 6.0,
+    condition: float = 1.0,
     series: int = 1,
     length: int = 1_000,
 ) -> SegmentWorld:
-    """Segments that differ in the variances of the sources, uniform in a range.
+    """Segments that differ in the variances of the sources, log-uniform in a range.
 
-    The layers of the mixing have at most this condition number, as about a quarter of all draws
-    with 5 latents have; 1 makes them orthogonal.
+    Up to tenfold contrasts between deviations, as in the leap world, are what identifies the
+    sources here. With variances uniform in this range iVAE leaves them turned into each other in
+    the world of seed 10 (MCC 0.69 to 0.78 instead of 0.86 to 0.90); log-uniform ones make that
+    rarer, not impossible.
+
+    The layers of the mixing have at most this condition number; 1 makes them orthogonal. Two
+    activations already shrink some directions to 0.04; layers of condition 6 shrink them further,
+    and then even the best linear map from iVAE's latents explains 0.61 of the sources (seed 10).
     """
     rng = np.random.default_rng([seed, 0])
     return SegmentWorld(
@@ -329,7 +335,7 @@ def ivae(
         series=series,
         length=length,
         mixing=_conditioned_mixing(rng, latents, depth, condition),
-        variances=rng.uniform(*variances, (segments, latents)),
+        variances=_log_uniform(rng, variances, (segments, latents)),
     )
 
 
@@ -418,6 +424,12 @@ def _different_orders(rng: np.random.Generator, count: int, d: int) -> np.ndarra
         f"{d} latents have too few permutations for {count} states",
         fix="use more latents or fewer states",
     )
+
+
+def _log_uniform(
+    rng: np.random.Generator, bounds: tuple[float, float], shape: tuple[int, ...]
+) -> np.ndarray:
+    return np.exp(rng.uniform(np.log(bounds[0]), np.log(bounds[1]), shape))
 
 
 def _orthogonal(rng: np.random.Generator, d: int) -> np.ndarray:
