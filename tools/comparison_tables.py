@@ -77,20 +77,20 @@ def homes() -> str:
         " printed | machine |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    for result in files:
-        for name, home in result["homes"].items():
-            rows = [row for row in result["rows"] if row["method"] == name]
-            if not rows:
-                continue
-            own, chosen = ([row[key] for row in rows] for key in ("mcc", "mcc_oracle"))
-            states = [row["accuracy"] for row in rows if row["accuracy"] is not None]
-            lines.append(
-                f"| {name} | {_mean(own):.3f} ({min(own):.3f}) | {_mean(chosen):.3f} |"
-                f" {f'{_mean(states):.1%}' if states else 'NA'} | {len(rows)} |"
-                f" {home['transitions'] / 1e6:g} M transitions ({home['passes']}) |"
-                f" {_mean([row['seconds'] for row in rows]):.0f} |"
-                f" {_printed(result, name)} | {result['machine']} |"
-            )
+    latest = {name: result for result in files for name in {r["method"] for r in result["rows"]}}
+    for name in sorted(latest):
+        result = latest[name]
+        home = result["homes"][name]
+        rows = [row for row in result["rows"] if row["method"] == name]
+        own, chosen = ([row[key] for row in rows] for key in ("mcc", "mcc_oracle"))
+        states = [row["accuracy"] for row in rows if row["accuracy"] is not None]
+        lines.append(
+            f"| {name} | {_mean(own):.3f} ({min(own):.3f}) | {_mean(chosen):.3f} |"
+            f" {f'{_mean(states):.1%}' if states else 'NA'} | {len(rows)} |"
+            f" {home['transitions'] / 1e6:g} M transitions ({home['passes']}) |"
+            f" {_mean([row['seconds'] for row in rows]):.0f} |"
+            f" {_printed(result, name)} | {result['machine']} |"
+        )
     lines += ["", "`mechtrace bench homes`"]
     return "\n".join(lines) + "\n"
 

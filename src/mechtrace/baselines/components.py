@@ -15,6 +15,8 @@ from ..experts import gaussian_log_prob, product, with_tangent
 
 #: Slopes below this count as this: in float32 their logarithm would be noise.
 MIN_SLOPE = 1e-8
+#: Rows of which a CPU keeps all layers in its cache; products of more take twice as long each.
+CHUNK = 512
 
 
 class ParallelLinear(nn.Module):
@@ -83,10 +85,17 @@ class ComponentNets(nn.Module):
         if shares is not None and shifts is not None:
             inputs.append(shares)
             weights.append(shifts)
-        a = torch.cat(inputs, dim=-1).flatten(0, -2) @ torch.cat(weights)
-        a = a.unflatten(-1, (self.latents, self.hidden)).transpose(0, 1)
-        eps, slope = with_tangent(a, self.of_own.expand_as(a), self.later)
+        rows, whole = torch.cat(inputs, dim=-1).flatten(0, -2), torch.cat(weights)
+        found = [
+            self._of_rows(some, whole) for some in rows.split(len(rows) if z.is_cuda else CHUNK)
+        ]
+        eps, slope = (torch.cat(parts, dim=1) for parts in zip(*found, strict=True))
         return eps[..., 0].T.reshape(z.shape), slope[..., 0].T.reshape(z.shape)
+
+    def _of_rows(self, inputs: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """All layers of (N, inputs): eps and slope, (d, N, 1)."""
+        a = (inputs @ weight).unflatten(-1, (self.latents, self.hidden)).transpose(0, 1)
+        return with_tangent(a, self.of_own.expand_as(a), self.later)
 
 
 def change_of_variables(eps: Tensor, slope: Tensor) -> Tensor:
