@@ -301,9 +301,9 @@ def _score(one: Trained, truth: np.ndarray, curve: np.ndarray) -> Figures:
 
 
 def _endpoints(truth: np.ndarray, lags: int) -> dict[int, np.ndarray]:
-    """Rows at which each active regime is at its purest, with the weights that are known there."""
+    """Rows at which a regime is nearly alone, the purest of each, with the weights known there."""
     late = truth[lags:]
-    rows = {int(late[:, k].argmax()) + lags for k in np.flatnonzero(late.max(axis=0) > 0.99)}
+    rows = {int(late[:, k].argmax()) + lags for k in np.flatnonzero(late.max(axis=0) > 0.9)}
     return {row: truth[row] for row in sorted(rows)}
 
 

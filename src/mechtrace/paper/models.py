@@ -27,17 +27,19 @@ class Scale:
     share: float  # of the recordings
     trials: int  # that share a schedule
     settings: tuple[tuple[str, Any], ...] = ()  # of Trace
+    limits: tuple[tuple[str, int], ...] = ()  # of options of the world
 
     def recordings(self, wanted: int) -> int:
         """How many recordings stand for so many of the paper."""
         return max(20, round(self.share * wanted))
 
 
+SMALL = (("regimes", 10), ("latents", 12), ("channels", 24))
 SCALES = {
     "paper": Scale("paper", 1.0, 200),
     "quick": Scale("quick", 0.05, 200, (("steps", 1500),)),
     # for the tests: everything runs, little is learned
-    "smoke": Scale("smoke", 0.0005, 8, (("steps", 60), ("align", False))),
+    "smoke": Scale("smoke", 0.0005, 8, (("steps", 60), ("align", False)), SMALL),
 }
 
 
@@ -56,9 +58,13 @@ class Model:
         """For JSON."""
         return asdict(self) | {"options": dict(self.options)}
 
-    def draw(self, seed: int) -> worlds.World:
+    def draw(self, seed: int, scale: Scale) -> worlds.World:
         """Its world."""
-        return worlds.make("paper", seed=seed, **dict(self.options))
+        options = dict(self.options)
+        for name, most in scale.limits:
+            if name in options:
+                options[name] = min(options[name], most)
+        return worlds.make("paper", seed=seed, **options)
 
     def panel(self, world: worlds.World, scale: Scale) -> Panel:
         """What it learns from."""

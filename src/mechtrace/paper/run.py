@@ -70,7 +70,7 @@ class ModelJob(Job):
         """Train, or take the trained model of before, and answer what is not yet answered."""
         before = super().kept(folder) or {"measures": {}, "train_seconds": None}
         began = time.perf_counter()
-        world = self.model.draw(self.seed)
+        world = self.model.draw(self.seed, self.scale)
         stored = folder / "models" / f"{self.stem}.mechtrace"
         taught = before["train_seconds"]
         if stored.exists():
