@@ -31,8 +31,8 @@ from .windows import CropSampler, Runs, Standardiser, pieces_of, split_runs, tra
 EVALUATION_SERIES = 64
 #: Series per step over all regimes; a GPU is idle with fewer.
 DEFAULT_BATCH = {"cpu": 40, "cuda": 320}
-#: Held-out runs of each regime on which the noise for stage 2 is measured.
-REFERENCE_RUNS = 400
+#: Held-out runs on which the noise for stage 2 is measured: of each regime, and in all.
+REFERENCE_RUNS, ALL_REFERENCE_RUNS = 400, 4000
 
 
 @dataclass(eq=False)
@@ -93,11 +93,10 @@ class Run:
 
     def measure_reference(self) -> Reference:
         """Means and noise of the pure regimes, on held-out series where there are any."""
-        runs = self.trainer.held_out.sampler.runs
-        chosen = [
-            np.flatnonzero(runs.regime == code)[:REFERENCE_RUNS]
-            for code in range(len(self.panel.regimes))
-        ]
+        runs, regimes = self.trainer.held_out.sampler.runs, len(self.panel.regimes)
+        # memory grows with runs times regimes: what every expert expects of every step
+        most = min(REFERENCE_RUNS, max(20, ALL_REFERENCE_RUNS // regimes))
+        chosen = [np.flatnonzero(runs.regime == code)[:most] for code in range(regimes)]
         runs = runs.where(np.concatenate(chosen))
         pieces = pieces_of(self.panel, runs)
         with one_blas_thread():
