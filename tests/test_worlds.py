@@ -573,8 +573,8 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "short": (lambda: make(length=2), "length = 2"),
     "too many edges": (lambda: make(latents=3, regimes=7), "3 latents have too few edges for 7"),
     "too many pairs": (
-        lambda: make(latents=3, regimes=4, change="two-edges"),
-        "3 latents have too few edges for 4",
+        lambda: make(latents=3, regimes=16, change="two-edges"),
+        "3 latents have too few edges for 16",
     ),
     "explosive": (lambda: make(edge=50.0, change="dense"), "no stable world found"),
     "short run": (lambda: make().simulate(1, length=2), "length 2 is not longer than 2 lags"),
@@ -600,6 +600,13 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "active unknown": (lambda: make().transition(active=[0, 5]), "numbers from 0 to 4"),
     "none active": (lambda: make().transition(active=[]), r"active regimes \[\]"),
 }
+
+
+def test_more_regimes_than_pairs_of_own_edges_share_edges_but_no_pair():
+    changes = make(latents=4, regimes=20, change="two-edges", edge=0.2, radius=0.9)
+    pattern = np.abs(changes.mechanisms - np.median(changes.mechanisms, axis=0)) > 0.1
+    assert len({tuple(np.flatnonzero(one)) for one in pattern}) == 20
+    assert (pattern.reshape(20, -1).sum(axis=1) == 2).all()
 
 
 @pytest.mark.parametrize("case", sorted(BAD))

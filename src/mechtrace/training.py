@@ -31,8 +31,10 @@ from .windows import CropSampler, Runs, Standardiser, pieces_of, split_runs, tra
 EVALUATION_SERIES = 64
 #: Series per step over all regimes; a GPU is idle with fewer.
 DEFAULT_BATCH = {"cpu": 40, "cuda": 320}
-#: Held-out runs on which the noise for stage 2 is measured: of each regime, and in all.
-REFERENCE_RUNS, ALL_REFERENCE_RUNS = 400, 4000
+#: Held-out runs of each regime on which the noise for stage 2 is measured, at most and at least.
+REFERENCE_RUNS, FEWEST_RUNS = 400, 4
+#: Numbers that may be held for it: what every expert expects of every latent at every step.
+REFERENCE_SIZE = 40_000_000
 
 
 @dataclass(eq=False)
@@ -94,8 +96,9 @@ class Run:
     def measure_reference(self) -> Reference:
         """Means and noise of the pure regimes, on held-out series where there are any."""
         runs, regimes = self.trainer.held_out.sampler.runs, len(self.panel.regimes)
-        # memory grows with runs times regimes: what every expert expects of every step
-        most = min(REFERENCE_RUNS, max(20, ALL_REFERENCE_RUNS // regimes))
+        of_one = regimes * self.config.model.latents * max(1, int(runs.length.mean()))
+        room = REFERENCE_SIZE // (regimes * of_one)
+        most = min(REFERENCE_RUNS, max(FEWEST_RUNS, room))
         chosen = [np.flatnonzero(runs.regime == code)[:most] for code in range(regimes)]
         runs = runs.where(np.concatenate(chosen))
         pieces = pieces_of(self.panel, runs)

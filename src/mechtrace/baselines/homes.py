@@ -41,10 +41,10 @@ class Home:
 HOMES = {
     "tdrl": Home("tdrl", 10_000_000, "50 epochs of 200,000 windows", batch=512),
     "nctrl-hard": Home(
-        "nctrl", 160_000_000, "200 epochs of 200,000 sequences", judged=5000, batch=1024
+        "nctrl", 160_000_000, "200 epochs of 200,000 sequences", judged=5000, batch=256
     ),
     "nctrl-soft": Home(
-        "nctrl", 160_000_000, "200 epochs of 200,000 sequences", judged=5000, batch=1024
+        "nctrl", 160_000_000, "200 epochs of 200,000 sequences", judged=5000, batch=256
     ),
     "leap": Home("leap", 8_000_000, "53 epochs of 37,500 windows"),
     # Rows are independent: two of each of the 40 segments are 80 rows drawn at random, near to

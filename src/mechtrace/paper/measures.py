@@ -15,6 +15,7 @@ import numpy as np
 from ..diagnose.bounds import approximation_error, pointwise_bounds
 from ..diagnose.geometry import static_sigma_min
 from ..diagnose.residual import paper_test, static_residuals
+from ..errors import DataError
 from ..gating import fit_gate
 from ..metrics import (
     invalid_fraction,
@@ -178,8 +179,8 @@ def curves(one: Trained, *, active: Sequence[int], schedule: str = "simple") -> 
     raw = _algorithm1(one, glide, active, pool=True)[0]
     path = cast(Trajectory, one.trace.recover(glide.panel, pool=True))
     calibrated = {
-        "algorithm1": two_point(raw, _endpoints(truth, one.lags)),
-        "default": two_point(path.alpha, _endpoints(truth, one.lags)),
+        "algorithm1": _calibrated(raw, _endpoints(truth, one.lags)),
+        "default": _calibrated(path.alpha, _endpoints(truth, one.lags)),
     }
     late = slice(one.lags, None)
     out: Figures = {
@@ -292,7 +293,7 @@ def _score(one: Trained, truth: np.ndarray, curve: np.ndarray) -> Figures:
     }
     known = _endpoints(truth, one.lags)
     if len(known) > 1:
-        corrected = two_point(np.nan_to_num(curve), known)
+        corrected = _calibrated(np.nan_to_num(curve), known)
         out["mae_calibrated"] = weight_error(y, corrected[late])
     if one.effects is not None and len(one.known) == len(mechanisms):
         own = np.einsum("tk,kij->tij", np.nan_to_num(x), one.effects)
@@ -305,6 +306,14 @@ def _endpoints(truth: np.ndarray, lags: int) -> dict[int, np.ndarray]:
     late = truth[lags:]
     rows = {int(late[:, k].argmax()) + lags for k in np.flatnonzero(late.max(axis=0) > 0.9)}
     return {row: truth[row] for row in sorted(rows)}
+
+
+def _calibrated(curve: np.ndarray, known: dict[int, np.ndarray]) -> np.ndarray:
+    """By two points for each regime; a curve that is the same at all of them stays as it is."""
+    try:
+        return two_point(curve, known)
+    except DataError:
+        return curve
 
 
 def _means(one: Trained) -> np.ndarray:
