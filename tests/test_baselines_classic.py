@@ -439,7 +439,7 @@ def test_ours_beside_the_oracles_choice(name, world, glide):
     assert other.regimes_ == method.regimes_
     _, match = method._match
     for key, value in other.trace_.model_.named_parameters():
-        np.testing.assert_array_equal(value.detach(), match.state[key])
+        np.testing.assert_array_equal(value.detach(), match.weights[key])
     check_curves(other.weights(glide.panel), glide.panel, 3)
     assert other.oracle_selected() is other
 

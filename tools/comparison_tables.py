@@ -6,18 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-RESULTS = Path(__file__).parent.parent / "results"
+from mechtrace.paper import tables
 
-#: What the paper prints in its Table 1: weight correlation and MCC.
-PRINTED = {
-    "mechtrace": (".94 +- .05", ".96 +- .03"),
-    "nctrl-hard": (".67 +- .03", ".90 +- .09"),
-    "nctrl-soft": (".72 +- .01", ".90 +- .09"),
-    "tdrl": ("NA", ".89 +- .03"),
-    "leap": ("NA", ".66 +- .05"),
-    "ivae": ("NA", ".53 +- .02"),
-    "pcl": ("NA", ".59 +- .04"),
-}
+RESULTS = Path(__file__).parent.parent / "results"
 
 
 def comparison() -> str:
@@ -51,7 +42,8 @@ def comparison() -> str:
         own, chosen = row["figures"], row["oracle_selected"]
         cells = [_spread(own[key]) for key in ("pooled", "single", "mcc")]
         cells += [_spread(chosen["mcc"]), _spread(own["accuracy"])]
-        printed = " / ".join(PRINTED[name]) if name in PRINTED else ""
+        paper = tables.METHODS.get(name, ())
+        printed = " / ".join(f"{x.value:.2f} +- {x.spread:.2f}" if x else "NA" for x in paper)
         title = result["methods"].get(name, {}).get("title", "oracle: true latents, our engine")
         lines.append(
             f"| {title} | {' | '.join(cells)} | {printed} | {row['seconds']['mean']:.0f} |"
@@ -87,7 +79,7 @@ def homes() -> str:
         lines.append(
             f"| {name} | {_mean(own):.3f} ({min(own):.3f}) | {_mean(chosen):.3f} |"
             f" {f'{_mean(states):.1%}' if states else 'NA'} | {len(rows)} |"
-            f" {home['transitions'] / 1e6:g} M transitions ({home['passes']}) |"
+            f" {_shown(home, result['share'])} |"
             f" {_mean([row['seconds'] for row in rows]):.0f} |"
             f" {_printed(result, name)} | {result['machine']} |"
         )
@@ -119,6 +111,12 @@ def speed() -> str:
         )
     lines += ["", "`python tools/competitor_speed.py`"]
     return "\n".join(lines) + "\n"
+
+
+def _shown(home: dict[str, Any], share: float) -> str:
+    """What was trained: all that the authors do, or a share of it."""
+    part = "" if share == 1 else f"{share:.0%} of "
+    return f"{share * home['transitions'] / 1e6:g} M transitions ({part}{home['passes']})"
 
 
 def _read(path: Path) -> dict[str, Any]:

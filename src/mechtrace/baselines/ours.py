@@ -9,18 +9,17 @@ from dataclasses import replace
 from typing import ClassVar, cast
 
 import numpy as np
-from torch import Tensor
 
 from .. import latents
 from ..estimator import Trace
-from ..fit import Listener, Progress, resolve_device
+from ..fit import Listener, resolve_device
 from ..metrics import linear_r2
-from ..model import SequentialVAE
 from ..recover.trajectory import Trajectory
 from ..series import Panel
 from ..training import DEFAULT_BATCH, Run
 from ..windows import training_runs
 from .protocol import Method, Settings, Traits, Truth
+from .selection import BestMatch
 
 
 def trace_for(settings: Settings, panel: Panel, *, align: bool) -> Trace:
@@ -42,28 +41,6 @@ def trace_for(settings: Settings, panel: Panel, *, align: bool) -> Trace:
     )
 
 
-class BestMatch:
-    """Listens to a fit and keeps a copy of the weights whose latents explain the truth best."""
-
-    def __init__(self, model: SequentialVAE, truth: Truth, lags: int) -> None:
-        self.model, self.truth, self.lags = model, truth, lags
-        self.score = -math.inf
-        self.state: dict[str, Tensor] = {}
-
-    def __call__(self, progress: Progress) -> None:
-        """Look at the model after each evaluation."""
-        if not progress.evaluated:
-            return
-        found = latents.encode(self.model, self.truth.panel).arrays()
-        learned = np.concatenate([one[self.lags :] for one in found])
-        known = np.concatenate([one[self.lags :] for one in self.truth.latents])
-        rows = np.isfinite(learned).all(axis=1)
-        score = linear_r2(known[rows], learned[rows])
-        if score > self.score:
-            self.score = score
-            self.state = {name: value.clone() for name, value in self.model.state_dict().items()}
-
-
 class Traced(Method):
     """What all methods around a Trace share: the fit, its latents and the oracle's choice."""
 
@@ -76,7 +53,11 @@ class Traced(Method):
     def _learn(self, panel: Panel, listeners: Sequence[Listener], truth: Truth | None) -> None:
         trace = trace_for(self.settings, panel, align=self.align)
         run = Run.prepare(panel, trace.config())
-        match = None if truth is None else BestMatch(run.model, truth, self.settings.lags)
+        match = None
+        if truth is not None:
+            match = BestMatch(
+                run.model, truth, lambda p: latents.encode(run.model, p).arrays(), linear_r2
+            )
         run.train([*listeners, match] if match else listeners)
         self._match = (run, match) if match else None
         self._conclude(trace, run)
@@ -93,7 +74,7 @@ class Traced(Method):
         run, match = self._match
         other = type(self)(self.settings)
         model = copy.deepcopy(run.model)
-        model.load_state_dict(match.state)
+        model.load_state_dict(match.weights)
         other._conclude(Trace(**self.trace_.get_params()), replace(run, model=model))
         other.channels_ = self.channels_
         return other

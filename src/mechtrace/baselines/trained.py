@@ -5,20 +5,19 @@ from __future__ import annotations
 import copy
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from .. import latents
 from ..batches import Batches, on_device
 from ..config import FitConfig
 from ..errors import DataError, StoreError
-from ..fit import Listener, Progress, Trainer, resolve_device
+from ..fit import Listener, Trainer, resolve_device
 from ..memory import keeping_freed_memory
 from ..metrics import mean_correlation
 from ..model import Learner
@@ -26,6 +25,7 @@ from ..series import Panel
 from ..store import Archive, read_archive, versions, write_archive
 from ..windows import CropSampler, Runs, Standardiser, find_runs, split_runs, training_runs
 from .protocol import Method, Settings, Truth
+from .selection import BestMatch
 
 #: Held-out series on which a run is judged, for each regime.
 EVALUATION_SERIES = 64
@@ -48,7 +48,7 @@ class TrainedMethod(Method):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self.training_: dict[str, Any] = {}
-        self._best: _BestMatch | None = None
+        self._best: BestMatch | None = None
         self._learned_from: tuple[Panel, Runs] | None = None
 
     @abstractmethod
@@ -110,7 +110,7 @@ class TrainedMethod(Method):
         )
         watching = list(listeners)
         if truth is not None and self.traits.latents:
-            self._best = _BestMatch(self._model, truth, self._encode)
+            self._best = BestMatch(self._model, truth, self._encode, mean_correlation)
             self._learned_from = (panel, train)
             watching.append(self._best)
         with keeping_freed_memory():
@@ -182,31 +182,6 @@ class TrainedMethod(Method):
         method._model = method.build(len(method.regimes_), (len(method.channels_),))
         method._model.load_state_dict(archive.tensors["weights"])
         return method
-
-
-class _BestMatch:
-    """A listener that keeps the weights whose latents match known ones best (oracle selection)."""
-
-    def __init__(
-        self, model: Learner, truth: Truth, encode: Callable[[Panel], list[np.ndarray]]
-    ) -> None:
-        self.model, self.truth, self.encode = model, truth, encode
-        self.mcc, self.step = -1.0, 0
-        self.weights: dict[str, Tensor] = {}
-
-    def __call__(self, progress: Progress) -> None:
-        """Compare after every evaluation."""
-        if not progress.evaluated:
-            return
-        learned = self.encode(self.truth.panel)
-        late = slice(self.model.lags, None)
-        known = np.concatenate([z[late] for z in self.truth.latents])
-        found = np.concatenate([z[late] for z in learned])
-        rows = np.isfinite(found).all(axis=1)
-        mcc = mean_correlation(known[rows], found[rows])
-        if mcc > self.mcc:
-            self.mcc, self.step = mcc, progress.step
-            self.weights = {n: w.detach().clone() for n, w in self.model.state_dict().items()}
 
 
 def _split(panel: Panel, settings: Settings, by_regime: bool) -> tuple[Runs, Runs]:

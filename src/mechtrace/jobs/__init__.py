@@ -1,7 +1,6 @@
 """Long work in pieces: each in a fresh process, each result kept, a repeated command goes on."""
 
 from .job import FAILED, FINISHED, SKIPPED, Job, Row
-from .runner import run_jobs
-from .watch import Watch
+from .runner import collect, new_folder
 
-__all__ = ["FAILED", "FINISHED", "SKIPPED", "Job", "Row", "Watch", "run_jobs"]
+__all__ = ["FAILED", "FINISHED", "SKIPPED", "Job", "Row", "collect", "new_folder"]

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -17,7 +17,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from ..errors import MechtraceError
+from ..errors import DataError, MechtraceError
 from ..fit import Progress
 from .job import FAILED, Job, Row
 from .watch import Watch
@@ -26,6 +26,35 @@ from .watch import Watch
 START = "spawn"
 #: Seconds between two words from a process that learns, and that a stopped one has to end.
 PATIENCE, GRACE = 0.5, 5.0
+
+
+def collect(
+    jobs: Sequence[Job],
+    folder: Path,
+    rows: list[Row],
+    *,
+    workers: int,
+    fresh: bool,
+    say: Callable[[str], None],
+    live: bool,
+) -> None:
+    """Put the row of each job into `rows` as it is ready; after Ctrl-C it has what is finished."""
+    watch = Watch(say, workers=workers, live=live)
+    found = run_jobs(jobs, folder, workers=workers, fresh=fresh, watch=watch)
+    try:
+        for row in found:
+            rows.append(row)
+    finally:
+        found.close()
+        watch.close()
+
+
+def new_folder(folder: Path, out: Path) -> None:
+    """Make the folder inside `out` that keeps results."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise DataError("this is a file", where=str(out), fix="name a folder") from error
 
 
 @dataclass(eq=False)

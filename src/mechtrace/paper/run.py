@@ -12,10 +12,10 @@ import numpy as np
 import torch
 
 from ..bench import machine
-from ..errors import ConfigError, DataError
+from ..errors import ConfigError
 from ..estimator import load
 from ..fit import Listener, resolve_device
-from ..jobs import FAILED, FINISHED, Job, Row, Watch, run_jobs
+from ..jobs import FAILED, FINISHED, Job, Row, collect, new_folder
 from ..jobs.job import peak_memory
 from ..progress import duration
 from ..store import versions
@@ -112,19 +112,9 @@ def reproduce(
     """All rows that these tables need; what is kept in `out` is not computed again."""
     jobs = jobs_for(names, scale=scale, seeds=seeds, device=device)
     folder = out / scale
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except FileExistsError as error:
-        raise DataError("this is a file", where=str(out), fix="name a folder") from error
-    watch = Watch(say, workers=workers, live=live)
-    rows = []
-    found = run_jobs(jobs, folder, workers=workers, fresh=fresh, watch=watch)
-    try:
-        for row in found:
-            rows.append(row)
-    finally:
-        found.close()
-        watch.close()
+    new_folder(folder, out)
+    rows: list[Row] = []
+    collect(jobs, folder, rows, workers=workers, fresh=fresh, say=say, live=live)
     return rows
 
 

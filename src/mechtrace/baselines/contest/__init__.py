@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from ...bench import machine
-from ...errors import DataError
 from ...fit import resolve_device
-from ...jobs import FAILED, FINISHED, Row, Watch, run_jobs
+from ...jobs import FAILED, FINISHED, Row, collect, new_folder
 from ...store import versions
 from .. import METHODS
 from ..protocol import Settings
@@ -55,10 +54,7 @@ def compare(
     if isinstance(task, WorldTask):
         cells = [Cell(ORACLE, ("", ""), task, setting) for setting in known] + cells
     folder = out / "cells"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except FileExistsError as error:
-        raise DataError("this is a file", where=str(out), fix="name a folder") from error
+    new_folder(folder, out)
     about = {
         "configuration": {
             "data": task.about(),
@@ -72,14 +68,9 @@ def compare(
         "versions": versions(),
     }
     rows: list[Row] = []
-    watch = Watch(say, workers=workers, live=live)
-    found = run_jobs(cells, folder, workers=workers, fresh=fresh, watch=watch)
     try:
-        for row in found:
-            rows.append(row)
+        collect(cells, folder, rows, workers=workers, fresh=fresh, say=say, live=live)
     finally:
-        found.close()
-        watch.close()
         order = {cell.stem: i for i, cell in enumerate(cells)}
         rows.sort(key=lambda row: order[row["stem"]])
         left_out = (skipped or {}) | all_skipped(rows)
