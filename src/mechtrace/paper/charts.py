@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -74,24 +74,12 @@ def _against_snr(ax: Any, cells: Cells, rows: list[str], mark: str) -> None:
 
 def scaling(kept: Kept) -> Any:
     """Correlation against the number of active regimes, of alpha and of W."""
-    cells = kept.cells("scaling")
-    if not cells:
-        return None
-    counts = list(tables.SCALING)
-    axes = _by_schedule(cells, counts, {"alpha, ": ("-", "o"), "W, ": ("--", "D")})
-    more = {"alpha": {"ls": "-"}, "W": {"ls": "--"}}
-    return _finished(kept, cells, axes, more)
+    return _by_schedule(kept, "scaling", list(tables.SCALING), ("alpha", "W"))
 
 
 def capacity(kept: Kept) -> Any:
     """The same regimes active, in a model of 5 and of 10."""
-    cells = kept.cells("capacity")
-    if not cells:
-        return None
-    counts = list(tables.CAPACITY)
-    axes = _by_schedule(cells, counts, {"K = 5, ": ("-", "o"), "K = 10, ": ("--", "D")})
-    more = {"K = 5": {"ls": "-", "marker": "o"}, "K = 10": {"ls": "--", "marker": "D"}}
-    return _finished(kept, cells, axes, more)
+    return _by_schedule(kept, "capacity", list(tables.CAPACITY), ("K = 5", "K = 10"))
 
 
 def window(kept: Kept) -> Any:
@@ -158,18 +146,26 @@ def _few_ticks(axis: Any) -> None:
     log_axis(axis, [tick for tick in TICKS if low <= tick <= high])
 
 
-def _by_schedule(cells: Cells, counts: Sequence[int], looks: Mapping[str, tuple[str, str]]) -> Any:
+def _by_schedule(kept: Kept, table: str, counts: list[int], parts: tuple[str, str]) -> Any:
     """A panel for each schedule: correlation against the number of active regimes."""
+    cells = kept.cells(table)
+    if not cells:
+        return None
     axes = panels_for(None, len(SCHEDULES), size=(3.2, 3.2))
+    for ax in axes[1:]:
+        ax.sharey(axes[0])
+    looks = dict(zip(parts, (("-", "o"), ("--", "D")), strict=True))
     for ax, schedule in zip(axes, SCHEDULES, strict=True):
-        for prefix, (dashes, mark) in looks.items():
-            found = answers(cells, [f"{prefix}{count} active" for count in counts], schedule)
+        for part, (dashes, mark) in looks.items():
+            found = answers(cells, [f"{part}, {count} active" for count in counts], schedule)
             beside.against(ax, counts, found, dashes=dashes, mark=mark)
-        tidy(ax, "active regimes", "" if ax is not axes[0] else CORRELATION, grid="y")
+        tidy(ax, "active regimes", "correlation with the truth", grid="y")
         ax.set_title(schedule, fontsize=9, color=INK, loc="left")
         ax.set_xticks(counts)
-        ax.sharey(axes[0])
-    return axes
+        ax.label_outer()
+    shared = {"color": SOFT, "ms": 4}
+    more = {part: shared | {"ls": d, "marker": m} for part, (d, m) in looks.items()}
+    return _finished(kept, cells, axes, more)
 
 
 def _dots(cells: Cells, columns: Mapping[str, str]) -> Any:

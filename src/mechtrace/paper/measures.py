@@ -168,7 +168,9 @@ def two_stages(one: Trained, *, active: Sequence[int], schedule: str = "simple")
             "accuracy": gate.accuracy,
         },
         **{f"OOD, {who}": _score(one, truth, curve) for who, curve in pooled.items()},
-        "curves": {who: _short(curve) for who, curve in {"truth": truth, **pooled}.items()},
+        "curves": {
+            who: _short(curve, active) for who, curve in {"truth": truth, **pooled}.items()
+        },
     }
     found_alone = [weight_correlation(truth[late], curve[late]) for curve in alone]
     out["OOD, stage 1 only"]["single"] = float(np.mean(found_alone))
@@ -176,7 +178,7 @@ def two_stages(one: Trained, *, active: Sequence[int], schedule: str = "simple")
 
 
 def curves(one: Trained, *, active: Sequence[int], schedule: str = "simple") -> Figures:
-    """The curves themselves, for figures: the truth, pooled answers raw and calibrated."""
+    """The curves of active regimes, for figures: truth, pooled answers raw and calibrated."""
     glide = _glide(one, schedule, active)
     truth = glide.alpha[0]
     path = cast(Trajectory, one.trace.recover(glide.panel, pool=True))
@@ -188,15 +190,11 @@ def curves(one: Trained, *, active: Sequence[int], schedule: str = "simple") -> 
     def error(curve: np.ndarray) -> float:
         return float(((truth - curve)[one.lags :][:, list(active)] ** 2).mean())
 
-    out: Figures = {
-        "truth": _short(truth),
-        **{who: _short(curve) for who, curve in found.items()},
-        "lower": _short(path.lower),
-        "upper": _short(path.upper),
-    }
+    shown = {"truth": truth, **found, "lower": path.lower, "upper": path.upper}
+    out: Figures = {who: _short(curve, active) for who, curve in shown.items()}
     for who, curve in found.items():
         calibrated = _calibrated(curve, _endpoints(truth, one.lags))
-        out[f"{who}_calibrated"] = _short(calibrated)
+        out[f"{who}_calibrated"] = _short(calibrated, active)
         out[f"{who}_mse_raw"], out[f"{who}_mse"] = error(curve), error(calibrated)
     return out
 
@@ -347,9 +345,9 @@ def _known_mixtures(one: Trained, active: Sequence[int]) -> tuple[np.ndarray, np
     return np.stack(found), np.stack(weights)
 
 
-def _short(curve: np.ndarray) -> list[list[float]]:
-    """A curve for a file: digits that no figure shows are left out."""
-    return np.round(np.asarray(curve, float), 4).tolist()
+def _short(curve: np.ndarray, active: Sequence[int]) -> list[list[float]]:
+    """The active regimes of a curve, for a file: digits that no figure shows are left out."""
+    return np.round(np.asarray(curve, float)[:, list(active)], 4).tolist()
 
 
 def _flat_correlation(found: np.ndarray, wanted: np.ndarray) -> float:

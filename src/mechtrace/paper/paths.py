@@ -19,15 +19,14 @@ def trajectory(kept: Kept) -> Any:
     if found is None:
         return None
     active, answer = found
-    part = _curves(answer, active)
+    part = _curves(answer)
     path = _curve(part["default"], active, lower=part["lower"], upper=part["upper"])
     axes = panels_for(None, 2, size=(5.0, 3.4))
     plot.trajectory(path, axes[0], part["truth"], events=False)
     axes[0].plot([], [], color=INK, lw=1.8, label="mechtrace, with its band")
     _dotted(axes[0], part["algorithm1_calibrated"], "Algorithm 1, calibrated")
     # where the shares that are shown do not sum to 1, the rest should be seen
-    rest = 1 - np.array(answer["default"], float)[:, active].sum(axis=1)
-    axes[0].plot(rest, color=SOFT, lw=1.0, label="all other regimes")
+    axes[0].plot(1 - part["default"].sum(axis=1), color=SOFT, lw=1.0, label="all other regimes")
     legend_above(axes[0])
     plot.simplex_path(path, axes[1], truth=part["truth"])
     return axes[0].figure
@@ -39,7 +38,7 @@ def calibration(kept: Kept) -> Any:
     if found is None:
         return None
     active, answer = found
-    part = _curves(answer, active)
+    part = _curves(answer)
     labels = {"default": "mechtrace", "algorithm1": "Algorithm 1"}
     axes = panels_for(None, 2, size=(4.4, 3.2))
     for ax, name, suffix, error in (
@@ -62,7 +61,7 @@ def ood(kept: Kept) -> Any:
     if found is None or "curves" not in found[1]:
         return None
     active, answer = found
-    part = _curves(answer["curves"], active)
+    part = _curves(answer["curves"])
     axes = panels_for(None, 2, size=(4.6, 3.0))
     for ax, who, name in (
         (axes[0], "stage 1 only", "(a) gating network alone"),
@@ -88,10 +87,10 @@ def _first_world(kept: Kept, table: str, measure: str) -> tuple[list[int], dict[
     return None
 
 
-def _curves(answer: Mapping[str, Any], active: list[int]) -> dict[str, np.ndarray]:
-    """The curves among the figures of an answer; only what concerns active regimes."""
+def _curves(answer: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """The curves among the figures of an answer."""
     lists = {name: value for name, value in answer.items() if isinstance(value, list)}
-    return {name: np.array(value, float)[:, active] for name, value in lists.items()}
+    return {name: np.array(value, float) for name, value in lists.items()}
 
 
 def _curve(alpha: np.ndarray, active: list[int], lower: Any = None, upper: Any = None) -> Any:

@@ -38,6 +38,12 @@ LOOKS = {
 READ = ("paper", "algorithm1", "default", "oracle")
 #: How the line of the oracle differs from one that is merely dashed.
 DOTTED = (0, (1, 1.5))
+#: How marks differ where they lie on the line of their spread, and no other line leads to them.
+ON_A_LINE: dict[str, dict[str, Any]] = {
+    "oracle": {"marker": "|", "ms": 9, "mew": 1.6},
+    "algorithm1": {"ms": 5},
+    "paper": {"mfc": "white"},
+}
 
 
 def against(
@@ -60,8 +66,7 @@ def dots(ax: Any, names: Sequence[str], answers: Answers) -> None:
         ax.axhline(place, color=GRID, lw=0.8, zorder=0)
     for who, shift in zip(shown, shifts, strict=True):
         at, mean, spread = _known(range(len(names)), answers[who])
-        looks = _looks(who, mark="|" if who == "oracle" else "o") | {"ls": "none"}
-        looks["ms"] = max(looks["ms"], 5.0)  # here no line helps small marks to be seen
+        looks = _looks(who) | {"ls": "none"} | ON_A_LINE.get(who, {})
         ax.errorbar(mean, at + shift, xerr=spread, elinewidth=0.9, zorder=3,
                     label=LOOKS[who].label, **looks)  # fmt: skip
     ax.set_yticks(range(len(names)), labels=list(map(plain, names)))
