@@ -155,7 +155,9 @@ def test_some_of_the_rows_are_enough_and_old_ones_do_no_harm(kept, tmp_path):
         for key, answer in row["measures"].items():
             if key.startswith("two_stages"):
                 del answer["curves"]  # as they were before curves were kept
-        if path.name.startswith(("k5-seed", "noise-0.01", "k50-d8-seed")):
+            if key.startswith("bounds") and path.name.startswith("noise-0.05"):
+                answer["bound"] = None  # not finite
+        if path.name.startswith(("k5-seed", "noise-0.0", "k50-d8-seed")):
             (tmp_path / "smoke" / path.name).write_text(json.dumps(row))
     written = figures.write(list(TABLES), tmp_path, scale="smoke", seeds=1)
     names = {path.stem for path in written if path.read_bytes().startswith(b"\x89PNG")}

@@ -79,11 +79,11 @@ def reproduce(
     for name, lines in found.items():
         say(f"\n{TABLES[name].title} ({scale}, {seeds} seeds)")
         say(compare.text(lines))
-    if not no_figures:
-        _draw(names, out, scale, seeds, say)
     for row in failed:
         say(f"{row['model']['name']} seed {row['seed']} failed: {row['reason']}")
     write_json(json_file, {n: [line.to_dict() for line in lines] for n, lines in found.items()})
+    if not no_figures:
+        _draw(names, out, scale, seeds, say)
     if failed:
         raise typer.Exit(1)
 

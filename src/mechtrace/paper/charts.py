@@ -26,7 +26,8 @@ TICKS = [digit * 10.0**power for power in range(-4, 5) for digit in (1, 2, 5)]
 
 def theory(kept: Kept) -> Any:
     """Errors below their bounds, sigma_min against what is varied, errors against the SNR."""
-    made = [one for name in SWEEPS for _, found in kept.asked(name, "bounds") for one in found]
+    every = [one for name in SWEEPS for _, found in kept.asked(name, "bounds") for one in found]
+    made = [one for one in every if one["error"] and one["bound"]]  # a bound may be infinite
     if not made:
         return None
     axes = panels_for(None, 3, size=(3.4, 3.2))
