@@ -50,7 +50,7 @@ class Measured:
 def measured(name: str, out: Path, *, scale: str, seeds: int) -> list[Measured]:
     """A table from the rows that are kept; an entry without rows has nothing found."""
     table = TABLES[name]
-    rows = _rows(name, out, scale=scale, seeds=seeds)
+    rows = kept_rows(name, out, scale=scale, seeds=seeds)
     lines = []
     for entry in table.entries:
         found: dict[str, list[float]] = {}
@@ -64,7 +64,7 @@ def measured(name: str, out: Path, *, scale: str, seeds: int) -> list[Measured]:
     return lines
 
 
-def _rows(name: str, out: Path, *, scale: str, seeds: int) -> dict[str, list[dict[str, Any]]]:
+def kept_rows(name: str, out: Path, *, scale: str, seeds: int) -> dict[str, list[dict[str, Any]]]:
     """The kept rows of each model."""
     assert scale in SCALES
     rows: dict[str, list[dict[str, Any]]] = {}

@@ -9,6 +9,7 @@ from typing import Any
 
 from . import tables
 from .models import Model
+from .notes import NOTES
 from .tables import Figure
 
 SCHEDULES = ("simple", "medium", "complex")
@@ -269,7 +270,9 @@ _ALL: tuple[tuple[str, str, Iterator[Entry]], ...] = (
     ("simplex", "Simplex against free weights", _simplex()),
     ("assumption", "The convexity assumption, and an emergent edge", _assumption()),
 )
-TABLES = {name: Table(name, title, tuple(entries)) for name, title, entries in _ALL}
+TABLES = {
+    name: Table(name, title, tuple(entries), NOTES.get(name, "")) for name, title, entries in _ALL
+}
 
 
 def asked(names: list[str]) -> dict[Model, list[Ask]]:

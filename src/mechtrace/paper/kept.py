@@ -1,0 +1,62 @@
+"""What is kept of a scale, as figures want it: the cells of a table, the answers of a measure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from . import compare
+from .plan import TABLES, WHO, Entry
+from .tables import Figure
+
+#: Cells of a table by row and column.
+Cells = dict[tuple[str, str], compare.Measured]
+#: Answers at several settings, by who gives them; "paper" are the printed ones.
+Answers = dict[str, list[Figure | None]]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Rows of one scale in a folder."""
+
+    out: Path
+    scale: str
+    seeds: int
+
+    def lines(self, table: str) -> list[compare.Measured]:
+        """A table, whatever of it is kept."""
+        return compare.measured(table, self.out, scale=self.scale, seeds=self.seeds)
+
+    def cells(self, table: str) -> Cells:
+        """A table by row and column; empty where nothing of it is kept."""
+        lines = self.lines(table)
+        if not any(line.found for line in lines):
+            return {}
+        return {(line.entry.row, line.entry.column): line for line in lines}
+
+    def asked(self, table: str, measure: str) -> list[tuple[Entry, list[dict[str, Any]]]]:
+        """Entries that rest on a measure, one for each row, with its figures in every world."""
+        rows = compare.kept_rows(table, self.out, scale=self.scale, seeds=self.seeds)
+        entries = {e.row: e for e in TABLES[table].entries if e.ask.measure == measure}
+        found = []
+        for entry in entries.values():
+            measured = [row["measures"] for row in rows.get(entry.model.name, [])]
+            figures = [one[entry.ask.key] for one in measured if entry.ask.key in one]
+            found.append((entry, figures))
+        return found
+
+
+def answers(cells: Cells, rows: Iterable[str], column: str) -> Answers:
+    """Who says what in one column of these rows."""
+    chosen = [cells[row, column] for row in rows]
+    found: Answers = {"paper": [cell.entry.printed for cell in chosen]}
+    for who in WHO:
+        found[who] = [cell.found[who][0] if who in cell.found else None for cell in chosen]
+    return found
+
+
+def worlds(cells: Cells) -> int:
+    """How many worlds a table rests on, at most."""
+    return max(seeds for cell in cells.values() for _, seeds in cell.found.values())
