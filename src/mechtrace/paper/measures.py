@@ -8,6 +8,7 @@ latents and mechanisms in our engine).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -33,6 +34,9 @@ from .models import Trained
 
 Figures = dict[str, Any]
 WINDOW = 5
+#: With more than this a regime counts as alone: single rows of its peak are too noisy to calibrate
+#: by, and the first steps of Algorithm 1 are still on their way to the regime's mean.
+PURE = 0.8
 #: Weights at which the approximation error is measured, as in the paper.
 KNOWN = (0.25, 0.5, 0.75)
 
@@ -111,15 +115,27 @@ def windows(
     active: Sequence[int],
     schedule: str = "complex",
     widths: Sequence[int] = (0, 3, 5, 7, 10),
+    trials: int | None = None,
 ) -> Figures:
-    """Algorithm 1 against its smoothing window; the default has none to choose."""
+    """Algorithm 1 against its smoothing window; the default has none to choose.
+
+    Pooled over all trials, or in groups of so many (1: each recording alone), groups averaged.
+    """
     glide = _glide(one, schedule, active)
-    truth = glide.alpha[0]
-    out: Figures = {"default": _score(one, truth, _default(one, glide, pool=True)[0])}
-    out["oracle"] = _score(one, truth, np.asarray(oracle(glide, pool=True).alpha[0], float))
+    groups = [glide] if trials is None else _groups(glide, trials)
+
+    def mean(answer: Callable[[Simulation], np.ndarray]) -> Figures:
+        found = [_score(one, group.alpha[0], answer(group)) for group in groups]
+        return {name: float(np.mean([f[name] for f in found])) for name in ("pooled", "mae")}
+
+    out: Figures = {
+        "default": mean(lambda group: _default(one, group, pool=True)[0]),
+        "oracle": mean(lambda group: np.asarray(oracle(group, pool=True).alpha[0], float)),
+    }
     for width in widths:
-        curve = _algorithm1(one, glide, active, pool=True, window=width)[0]
-        out[str(width)] = _score(one, truth, curve)
+        out[str(width)] = mean(
+            lambda group, w=width: _algorithm1(one, group, active, pool=True, window=w)[0]
+        )
     return out
 
 
@@ -185,6 +201,7 @@ def curves(one: Trained, *, active: Sequence[int], schedule: str = "simple") -> 
     found = {
         "algorithm1": _algorithm1(one, glide, active, pool=True)[0],
         "default": path.alpha,
+        "oracle": np.asarray(oracle(glide, pool=True).alpha[0], float),
     }
 
     def error(curve: np.ndarray) -> float:
@@ -226,6 +243,10 @@ def convexity(one: Trained, *, active: Sequence[int], recordings: int = 60) -> F
             ),
             "alarms": float(np.mean(np.array(ours) <= 0.05)),
             "pooled_p": float(one.trace.diagnose(pool)["convexity"].value),
+            # for the figure: where along the transition the residuals are
+            "algorithm1_residual": np.round(residuals.mean(axis=0), 4).tolist(),
+            "default_residual": np.round(pool.residual[late], 4).tolist(),
+            "edge": EmergentEdge().active(glide.alpha[0])[late].tolist(),
         }
     return out
 
@@ -241,6 +262,14 @@ MEASURES: dict[str, Callable[..., Figures]] = {
 
 def _glide(one: Trained, schedule: str, active: Sequence[int]) -> Simulation:
     return one.world.transition(schedule, series=one.scale.trials, active=list(active), seed=1)
+
+
+def _groups(glide: Simulation, size: int, most: int = 20) -> list[Simulation]:
+    """The trials of a transition in groups of equal size, at most so many of them."""
+    count = max(1, min(most, len(glide.latents) // size))
+    parts = [slice(g * size, (g + 1) * size) for g in range(count)]
+    fields = ("observations", "latents", "alpha")
+    return [replace(glide, **{name: getattr(glide, name)[p] for name in fields}) for p in parts]
 
 
 def _default(
@@ -294,7 +323,7 @@ def _score(one: Trained, truth: np.ndarray, curve: np.ndarray) -> Figures:
         "w": _flat_correlation(np.einsum("tk,kij->tij", np.nan_to_num(x), mechanisms), wanted),
     }
     known = _endpoints(truth, one.lags)
-    if len(known) > 1:
+    if len({int(weights.argmax()) for weights in known.values()}) > 1:
         corrected = _calibrated(np.nan_to_num(curve), known)
         out["mae_calibrated"] = weight_error(y, corrected[late])
     if one.effects is not None and len(one.known) == len(mechanisms):
@@ -304,10 +333,9 @@ def _score(one: Trained, truth: np.ndarray, curve: np.ndarray) -> Figures:
 
 
 def _endpoints(truth: np.ndarray, lags: int) -> dict[int, np.ndarray]:
-    """Rows at which a regime is nearly alone, the purest of each, with the weights known there."""
+    """Rows at which one regime is nearly alone, with the weights known there."""
     late = truth[lags:]
-    rows = {int(late[:, k].argmax()) + lags for k in np.flatnonzero(late.max(axis=0) > 0.9)}
-    return {row: truth[row] for row in sorted(rows)}
+    return {int(row): truth[row] for row in lags + np.flatnonzero(late.max(axis=1) > PURE)}
 
 
 def _calibrated(curve: np.ndarray, known: dict[int, np.ndarray]) -> np.ndarray:
