@@ -1,4 +1,4 @@
-"""Which models and measures make up each table of the paper, beside what it prints there."""
+"""What each table of the paper stands on, beside what it prints there."""
 
 from __future__ import annotations
 
@@ -213,9 +213,10 @@ def _assumption() -> Iterator[Entry]:
 
 
 #: Columns of Table 1, those of weights and those of latents: where a figure lies in a cell's row.
-WEIGHTS = {"weights, pooled": ("figures", "pooled"), "weights, single": ("figures", "single")}
-CODES = {"MCC": ("figures", "mcc"), "MCC, oracle-selected": ("oracle_selected", "mcc")}
-#: What TRACE is called in the contest, by whose answer it is.
+OF_WEIGHTS = {"weights, pooled": ("figures", "pooled"), "weights, single": ("figures", "single")}
+OF_LATENTS = {"MCC": ("figures", "mcc"), "MCC, oracle-selected": ("oracle_selected", "mcc")}
+#: What TRACE is called in the contest, by whose answer it is. There nobody is told which regimes
+#: take part, Algorithm 1 neither.
 OURS = {"algorithm1": "algorithm1", "default": "mechtrace", "oracle": ORACLE}
 
 
@@ -224,11 +225,11 @@ def _methods() -> Iterator[Entry]:
         ours = name == OURS["default"]
         row, who = ("TRACE", OURS) if ours else (name, {"other": name})
         if weights is not None:
-            yield from _contest(row, WEIGHTS, weights, who)
+            yield from _contest(row, OF_WEIGHTS, weights, who)
         # the oracle has the true latents
-        yield from _contest(row, CODES, mcc, {k: v for k, v in who.items() if v != ORACLE})
+        yield from _contest(row, OF_LATENTS, mcc, {k: v for k, v in who.items() if v != ORACLE})
     # not in the paper, but the best of the others
-    yield from _contest("ar-hmm", WEIGHTS, None, {"other": "ar-hmm"})
+    yield from _contest("ar-hmm", OF_WEIGHTS, None, {"other": "ar-hmm"})
 
 
 def _contest(
