@@ -46,6 +46,7 @@ bench: $(READY) ## Measure speed, scale and quality; the results go to results/
 
 docs: $(READY) ## Generate tables from results/ and build the documentation in site/
 	$(BIN)/python tools/result_tables.py
+	$(BIN)/python tools/paper_tables.py
 	$(BIN)/python -m sphinx --builder html --fail-on-warning --keep-going --quiet docs site
 
 browser: ## Fetch a headless Chromium for the tests of the report (needs npm)

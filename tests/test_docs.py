@@ -119,8 +119,9 @@ def test_commands_that_are_shown_exist():
 # --- tables, names, links --------------------------------------------------------------------
 
 
-def test_generated_tables_are_current():
-    spec = importlib.util.spec_from_file_location("tables", ROOT / "tools" / "result_tables.py")
+@pytest.mark.parametrize("tool", ["result_tables", "paper_tables"])
+def test_generated_tables_are_current(tool):
+    spec = importlib.util.spec_from_file_location(tool, ROOT / "tools" / f"{tool}.py")
     tables = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(tables)
     for path, text in tables.outputs().items():

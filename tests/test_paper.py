@@ -9,11 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib import pyplot
 
 from mechtrace.baselines import contest
-from mechtrace.paper import compare, measures, tables
+from mechtrace.paper import compare, figures, measures, tables
 from mechtrace.paper.contestants import Contestant
 from mechtrace.paper.entries import Ask, Entry, Place
+from mechtrace.paper.kept import Kept
 from mechtrace.paper.models import SCALES, Model
 from mechtrace.paper.plan import TABLES, asked
 from mechtrace.paper.run import job_of, jobs_for
@@ -195,6 +197,117 @@ def test_theorems_need_no_training(kept, tmp_path):
     assert [line.entry.printed.value for line in rates] == [-2 / 3] * 2
 
 
+# -- figures ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("picture", figures.PICTURES, ids=lambda picture: picture.name)
+def test_every_figure_is_drawn_from_what_is_kept(kept, picture):
+    figure = picture.draw(Kept(kept, "smoke", 1))
+    figure.draw_without_rendering()
+    assert all(ax.get_xlabel() or ax.get_ylabel() for ax in figure.axes)
+    assert all(ax.has_data() for ax in figure.axes)
+    pyplot.close(figure)
+
+
+@pytest.mark.parametrize("picture", figures.PICTURES, ids=lambda picture: picture.name)
+def test_without_rows_there_is_no_figure(tmp_path, picture):
+    assert picture.draw(Kept(tmp_path, "smoke", 1)) is None
+    assert list(figures.write(list(TABLES), tmp_path, scale="smoke", seeds=1)) == []
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_figure_shows_what_was_found_and_what_is_printed(kept):
+    folder = Kept(kept, "smoke", 1)
+    figure = next(p for p in figures.PICTURES if p.name == "window").draw(folder)
+    lines = {one.get_label(): one for one in figure.axes[0].get_lines()}
+    found = folder.cells("window")["w = 0", "corr"].found["default"][0].value
+    assert lines["mechtrace"].get_ydata()[0] == found
+    points = {one.get_label(): one for one in figure.axes[0].containers}
+    printed = [corr.value for corr, _ in tables.WINDOW.values()]
+    assert points["printed in the paper"].lines[0].get_ydata().tolist() == printed
+    pyplot.close(figure)
+
+
+def test_some_of_the_rows_are_enough_and_old_ones_do_no_harm(kept, tmp_path):
+    (tmp_path / "smoke").mkdir()
+    for path in (kept / "smoke").glob("*.json"):
+        row = json.loads(path.read_text())
+        for key, answer in row.get("measures", {}).items():
+            if key.startswith("two_stages"):
+                del answer["curves"]  # as they were before curves were kept
+            if key.startswith("bounds") and path.name.startswith("noise-0.05"):
+                answer["bound"] = None  # not finite
+        if path.name.startswith(("k5-seed", "noise-0.0", "k50-d8-seed")):
+            (tmp_path / "smoke" / path.name).write_text(json.dumps(row))
+    written = figures.write(list(TABLES), tmp_path, scale="smoke", seeds=1)
+    names = {path.stem for path in written if path.read_bytes().startswith(b"\x89PNG")}
+    assert not pyplot.get_fignums()
+    assert names == {
+        "theory", "trajectory", "calibration", "window", "capacity", "samples", "beyond",
+    }  # fmt: skip
+
+
+def test_curves_are_kept_short(kept):
+    path = next((kept / "smoke").glob("k5-seed*.json"))
+    answers = json.loads(path.read_text())["measures"]
+    curves = [a for key, a in answers.items() if key.startswith("curves")]
+    curves += [a["curves"] for key, a in answers.items() if key.startswith("two_stages")]
+    for answer in curves:
+        for name in ("truth", "algorithm1", "default"):
+            values = np.array(answer[name], float)
+            assert np.array_equal(values, values.round(4), equal_nan=True)
+
+
+@pytest.fixture
+def tool(monkeypatch):
+    path = Path(__file__).parent.parent / "tools" / "paper_tables.py"
+    spec = importlib.util.spec_from_file_location("paper_tables", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module, "LOOKED", ("paper", "smoke"))
+    return module
+
+
+def test_the_page_has_every_table_with_its_question_and_its_command(kept, tool, tmp_path):
+    images = tmp_path / "images"
+    images.mkdir()
+    for picture in figures.PICTURES:
+        (images / f"paper-{picture.name}.png").write_bytes(b"")
+    (page,) = tool.outputs(kept, tmp_path).values()
+    for name, table in TABLES.items():
+        assert f"## {table.title}" in page
+        assert table.note in page
+        assert f"`mechtrace reproduce {name} --scale smoke --seeds 1`" in page
+    for picture in figures.PICTURES:
+        assert page.count(f"(images/paper-{picture.name}.png)") == 1
+    below = page.count(" * |")
+    assert below == page.count(" (paper ") > 0
+    lines = [line for name in TABLES for line in Kept(kept, "smoke", 1).lines(name)]
+    judged = [line for line in lines if line.reached is not None and line.entry.better == "more"]
+    reached = sum(line.reached for line in judged)
+    assert f"Of {len(judged)} cells with a printed correlation or MCC" in page
+    assert f"our default reaches {reached}.**" in page
+    assert page.count("not yet explained") > 0
+
+
+def test_the_page_without_rows_says_so(tool, tmp_path):
+    (tmp_path / "images").mkdir()
+    stale = tmp_path / "images" / "paper-theory.png"
+    stale.write_bytes(b"")
+    assert tool.draw(tmp_path / "rows", tmp_path / "images") == []
+    assert not stale.exists()
+    (page,) = tool.outputs(tmp_path / "rows", tmp_path).values()
+    assert "Nothing is measured yet" in page
+    assert "##" not in page
+
+
+def test_every_table_says_what_it_asks():
+    assert all(table.note.endswith((".", "?")) for table in TABLES.values())
+
+
+# -- the command --------------------------------------------------------------------------------
+
+
 def test_command(command, tmp_path):
     code, said, _ = command("reproduce", "list", "--json", tmp_path / "list.json")
     assert code == 0
@@ -220,6 +333,15 @@ def test_command_shows_what_is_kept(command, kept, tmp_path):
     assert set(rows[0]["found"]) == {"algorithm1", "default"}
     code, said, _ = command(*words)  # nothing is left to compute
     assert (code, "1 of 1 results are kept from before" in said) == (0, True)
+
+
+def test_command_draws_unless_told_not_to(command, kept):
+    words = ["reproduce", "window", "simplex", "--scale", "smoke", "--seeds", 1, "--out", kept]
+    path = kept / "smoke" / "window.png"
+    code, said, _ = command(*words, "--show", "--no-figures")
+    assert (code, "figure" in said, path.exists()) == (0, False, False)
+    code, said, _ = command(*words, "--show")
+    assert (code, f"figure: {path}" in said, path.exists()) == (0, True, True)
 
 
 def test_scales_differ_in_size_only():

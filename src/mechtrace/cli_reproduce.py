@@ -26,6 +26,9 @@ def reproduce(
     ] = Path("results/paper"),
     show: Annotated[bool, typer.Option("--show", help="Only print what is kept.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Compute again what is kept.")] = False,
+    no_figures: Annotated[
+        bool, typer.Option("--no-figures", help="Draw nothing; else NAME.png beside the results.")
+    ] = False,
     json_file: Json = None,
     quiet: Quiet = False,
 ) -> None:
@@ -81,5 +84,21 @@ def reproduce(
     for row in failed:
         say(f"{row['stem']} failed: {row['reason']}")
     write_json(json_file, {n: [line.to_dict() for line in lines] for n, lines in found.items()})
+    if not no_figures:
+        _draw(names, out, scale, seeds, say)
     if failed:
         raise typer.Exit(1)
+
+
+def _draw(names: list[str], out: Path, scale: str, seeds: int, say: Any) -> None:
+    """Figures of the tables that have one, and where they are."""
+    try:
+        import matplotlib
+    except ImportError:
+        say('No figures: they need the package matplotlib; pip install "mechtrace[plot]".')
+        return
+    matplotlib.use("agg")
+    from .paper import figures
+
+    for path in figures.write(names, out, scale=scale, seeds=seeds):
+        say(f"figure: {path}")

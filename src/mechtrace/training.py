@@ -27,13 +27,18 @@ from .series import Panel
 from .store import Archive, read_archive, versions, write_archive
 from .windows import CropSampler, Runs, Standardiser, pieces_of, split_runs, training_runs
 
-#: Series per regime on which the held-out ELBO is measured.
+#: Series per regime on which an expert is judged after training.
 EVALUATION_SERIES = 64
+#: Series over all regimes on which the held-out ELBO is measured, again and again.
+EVALUATION_ROOM = 640
+#: Of each of very many regimes, still so many.
+FEWEST_SERIES = 8
 #: Series per step over all regimes; a GPU is idle with fewer.
 DEFAULT_BATCH = {"cpu": 40, "cuda": 320}
 #: Held-out runs of each regime on which the noise for stage 2 is measured, at most and at least.
 REFERENCE_RUNS, FEWEST_RUNS = 400, 4
-#: Numbers that may be held for it: what every expert expects of every latent at every step.
+#: Numbers that may be held for it: at every step, what every expert expects of every latent, and
+#: what is known of every pair of weights.
 REFERENCE_SIZE = 40_000_000
 
 
@@ -66,10 +71,11 @@ class Run:
             sampler = CropSampler(source, regimes, per_regime, length, fit.seed)
             return Batches(panel, sampler, config.model.latents, device, resident)
 
+        evaluation = min(EVALUATION_SERIES, max(FEWEST_SERIES, EVALUATION_ROOM // regimes))
         trainer = Trainer(
             model,
             batches(train, batch),
-            batches(_with_every_regime(held, train), EVALUATION_SERIES),
+            batches(_with_every_regime(held, train), evaluation),
             train.rows,
             fit,
         )
@@ -96,7 +102,8 @@ class Run:
     def measure_reference(self) -> Reference:
         """Means and noise of the pure regimes, on held-out series where there are any."""
         runs, regimes = self.trainer.held_out.sampler.runs, len(self.panel.regimes)
-        of_one = regimes * self.config.model.latents * max(1, int(runs.length.mean()))
+        of_one_step = regimes * max(regimes, self.config.model.latents)
+        of_one = of_one_step * max(1, int(runs.length.mean()))
         room = REFERENCE_SIZE // (regimes * of_one)
         most = min(REFERENCE_RUNS, max(FEWEST_RUNS, room))
         chosen = [np.flatnonzero(runs.regime == code)[:most] for code in range(regimes)]

@@ -155,45 +155,47 @@ def two_stages(one: Trained, *, active: Sequence[int], schedule: str = "simple")
     pure, found = one.pure, gate.weights(one.pure.panel)
     wanted = pure.alpha[:, late].reshape(-1, pure.alpha.shape[-1])
     given = np.concatenate([curve[late] for curve in found])
-    curve = np.mean(gate.weights(glide.panel), axis=0)
+    alone = gate.weights(glide.panel)
+    pooled = {
+        "stage 1 only": np.mean(alone, axis=0),
+        "algorithm1": _algorithm1(one, glide, active, pool=True)[0],
+        "default": _default(one, glide, pool=True)[0],
+    }
     out: Figures = {
         "ID, stage 1 only": {
             "pooled": weight_correlation(wanted, given),
             "mse": float(((wanted - given) ** 2).mean()),
             "accuracy": gate.accuracy,
         },
-        "OOD, stage 1 only": _score(one, truth, curve),
-        "OOD, algorithm1": _score(one, truth, _algorithm1(one, glide, active, pool=True)[0]),
-        "OOD, default": _score(one, truth, _default(one, glide, pool=True)[0]),
+        **{f"OOD, {who}": _score(one, truth, curve) for who, curve in pooled.items()},
+        "curves": {
+            who: _short(curve, active) for who, curve in {"truth": truth, **pooled}.items()
+        },
     }
-    alone = gate.weights(glide.panel)
     found_alone = [weight_correlation(truth[late], curve[late]) for curve in alone]
     out["OOD, stage 1 only"]["single"] = float(np.mean(found_alone))
     return out
 
 
 def curves(one: Trained, *, active: Sequence[int], schedule: str = "simple") -> Figures:
-    """The curves themselves, for figures: truth, raw and calibrated, pooled; one alone."""
+    """The curves of active regimes, for figures: truth, pooled answers raw and calibrated."""
     glide = _glide(one, schedule, active)
     truth = glide.alpha[0]
-    raw = _algorithm1(one, glide, active, pool=True)[0]
     path = cast(Trajectory, one.trace.recover(glide.panel, pool=True))
-    calibrated = {
-        "algorithm1": _calibrated(raw, _endpoints(truth, one.lags)),
-        "default": _calibrated(path.alpha, _endpoints(truth, one.lags)),
+    found = {
+        "algorithm1": _algorithm1(one, glide, active, pool=True)[0],
+        "default": path.alpha,
     }
-    late = slice(one.lags, None)
-    out: Figures = {
-        "truth": truth.tolist(),
-        "algorithm1": raw.tolist(),
-        "default": path.alpha.tolist(),
-        "lower": path.lower.tolist(),
-        "upper": path.upper.tolist(),
-        "gate": None,
-    }
-    for who, curve in calibrated.items():
-        out[f"{who}_calibrated"] = curve.tolist()
-        out[f"{who}_mse"] = float(((truth - curve)[late][:, list(active)] ** 2).mean())
+
+    def error(curve: np.ndarray) -> float:
+        return float(((truth - curve)[one.lags :][:, list(active)] ** 2).mean())
+
+    shown = {"truth": truth, **found, "lower": path.lower, "upper": path.upper}
+    out: Figures = {who: _short(curve, active) for who, curve in shown.items()}
+    for who, curve in found.items():
+        calibrated = _calibrated(curve, _endpoints(truth, one.lags))
+        out[f"{who}_calibrated"] = _short(calibrated, active)
+        out[f"{who}_mse_raw"], out[f"{who}_mse"] = error(curve), error(calibrated)
     return out
 
 
@@ -341,6 +343,11 @@ def _known_mixtures(one: Trained, active: Sequence[int]) -> tuple[np.ndarray, np
             found.append(z.mean(axis=(0, 1)))
             weights.append(alpha)
     return np.stack(found), np.stack(weights)
+
+
+def _short(curve: np.ndarray, active: Sequence[int]) -> list[list[float]]:
+    """The active regimes of a curve, for a file: digits that no figure shows are left out."""
+    return np.round(np.asarray(curve, float)[:, list(active)], 4).tolist()
 
 
 def _flat_correlation(found: np.ndarray, wanted: np.ndarray) -> float:

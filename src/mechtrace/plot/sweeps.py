@@ -11,6 +11,7 @@ from ..diagnose.bounds import fitted_rate
 from ..errors import DataError
 from .inputs import like, numbers
 from .style import (
+    COLOURS,
     INK,
     MARKERS,
     SOFT,
@@ -96,19 +97,21 @@ def error_against_length(
     return ax
 
 
-def error_against_bound(errors: Any, bounds: Any, ax: Any = None) -> Any:
+def error_against_bound(
+    errors: Any, bounds: Any, ax: Any = None, *, shade: str = COLOURS[0]
+) -> Any:
     """Errors that were made against those that a theorem allows: all should lie below the line.
 
-    `plot.error_against_bound(error, bound)`
+    `shade` is the colour of what lies below. `plot.error_against_bound(error, bound)`
     """
     made = _positive(numbers(errors, "errors", 1, 2).ravel(), "errors")
     allowed = _positive(like(np.ravel(bounds), made, "bounds"), "bounds")
     ax = axes_for(ax, (4, 3.6))
     ends = np.array([min(made.min(), allowed.min()) / 1.5, max(made.max(), allowed.max()) * 1.5])
     above = made > allowed
-    ax.fill_between(ends, ends[0], ends, color=colour(0), alpha=0.06, lw=0)
+    ax.fill_between(ends, ends[0], ends, color=shade, alpha=0.06, lw=0)
     ax.plot(ends, ends, color=SOFT, lw=1.0, ls="--", label="error = bound")
-    ax.scatter(allowed[~above], made[~above], s=16, color=colour(0), alpha=0.6, lw=0)
+    ax.scatter(allowed[~above], made[~above], s=16, color=shade, alpha=0.6, lw=0)
     ax.scatter(allowed[above], made[above], s=28, color=colour(4), marker="X", lw=0)
     log_axis(ax.xaxis)
     log_axis(ax.yaxis)

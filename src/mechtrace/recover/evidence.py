@@ -161,7 +161,7 @@ class Evidence:
             return self
         shape = self.dims.T.shape
         G, h = self._by_entry()
-        G = (np.kron(weights.T, weights.T) @ G).reshape(chosen, chosen, *shape)
+        G = _recombined(G, weights).reshape(chosen, chosen, *shape)
         h = (weights.T @ h).reshape(chosen, *shape)
         return Evidence(G.transpose(3, 2, 0, 1), h.transpose(2, 1, 0), *self.parts()[2:])
 
@@ -194,7 +194,7 @@ class Evidence:
         pull = G.reshape(regimes, regimes, -1).mean(axis=1)
         shape = (steps, series)
         middle = (pull - 2 * h).mean(axis=0).reshape(shape)
-        A = np.kron(basis.T, basis.T) @ G
+        A = _recombined(G, basis)
         b = basis.T @ (h - pull)
         return Plane(
             A=A.reshape(m, m, *shape).transpose(3, 2, 0, 1),
@@ -203,6 +203,13 @@ class Evidence:
             dims=self.dims,
             basis=basis,
         )
+
+
+def _recombined(G: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """W' G W of all matrices at once, (K K, N) -> (K' K', N)."""
+    kinds, chosen = weights.shape
+    half = (weights.T @ G.reshape(kinds, -1)).reshape(chosen, kinds, -1)
+    return (weights.T @ half).reshape(chosen**2, -1)
 
 
 def _of_part(root: np.ndarray, part: slice) -> np.ndarray:

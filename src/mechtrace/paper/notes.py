@@ -1,0 +1,81 @@
+"""What each table asks, in plain words."""
+
+from __future__ import annotations
+
+NOTES = {
+    "methods": (
+        "Do other methods recover the weights, or the latents, in the same worlds with the same"
+        " budget of transitions? These are the cells of `mechtrace compare`: smaller than the"
+        " paper's own training, and nobody is told which regimes take part, Algorithm 1 neither."
+        " What a row's own method answers stands under *other methods*; `ar-hmm` is not in the"
+        " paper."
+    ),
+    "noise": (
+        "Does recovery get worse with the noise of the latent process as Theorem 2 says? The"
+        " change that sets a regime apart is an edge of 0.5 throughout. Raw and calibrated errors"
+        " of the weights are followed by the quantities of the theorem, measured on our latents;"
+        " their scale is arbitrary, so only ratios such as the SNR compare with printed ones."
+    ),
+    "perturbation": (
+        "The same with the noise held at 0.1 while the change that sets a regime apart grows:"
+        " regimes that differ more should be easier to tell apart."
+    ),
+    "theorems": (
+        "Do errors keep below the bound of Theorem 2, does the error of the smoother fall with the"
+        " length T as Theorem 3 says, and does a monotone change stay monotone? True latents, so"
+        " that only stage 2 is tried. *Rule*: the printed lambda = T^(1/3); *ordered pairs*: steps"
+        " that differ by 0.1 in truth and come in the right order; *crossings*: of 0.25, 0.5 and"
+        " 0.75."
+    ),
+    "trajectory": (
+        "Three of five regimes take their turns, 0 -> 2 -> 4. Is the sequence recovered, with the"
+        " intermediate peak at its place?"
+    ),
+    "calibration": (
+        "In the paper raw weights keep the shape of a change from one regime to another, with a"
+        " compressed scale. How exact are they once two points at which the truth is known set"
+        " the scale?"
+    ),
+    "scaling": (
+        "Ten regimes in eight latents, of which more and more are active, in three schedules from"
+        " one after the other (`simple`) to oscillating (`complex`). Do the weights alpha survive,"
+        " and does the mechanism W(t) that they mix?"
+    ),
+    "window": (
+        "Algorithm 1 smooths with a window that somebody must choose. How much hangs on it, with"
+        " five regimes active in the `complex` schedule? The default has no window and the oracle"
+        " neither: their figures are the same in each row."
+    ),
+    "capacity": (
+        "Does it harm to have learned ten regimes where five would do? The same numbers of active"
+        " regimes, in a model of 5 and in one of 10."
+    ),
+    "samples": (
+        "How many recordings of each regime are needed, for latents (MCC) and for weights with"
+        " three and with five active regimes?"
+    ),
+    "beyond": (
+        "Fifty regimes in few latents, more than the theory allows (K <= d + 1), of which five are"
+        " active; changes touch all edges, or two."
+    ),
+    "ood": (
+        "Would the gating network of stage 1 do alone? It is asked about pure recordings (ID) and"
+        " about transitions that it never saw (OOD), where stage 2 answers as well."
+    ),
+    "impurity": (
+        "Regimes that contain a share of another mechanism, and recordings that carry a wrong"
+        " label. The paper prints the first; the second is ours."
+    ),
+    "misspecified": (
+        "More regimes in training than there are mechanisms (duplicates or averages of others),"
+        " or fewer. Weights of regimes that coincide cannot be told apart; W(t), which they mix,"
+        " can be right all the same."
+    ),
+    "simplex": (
+        "What does it cost or gain to hold the weights on the simplex (none negative, sum 1)?"
+    ),
+    "assumption": (
+        "Is a transition that is no mixture of learned regimes noticed? An edge that appears only"
+        " between regimes should raise an alarm, a valid transition should not."
+    ),
+}

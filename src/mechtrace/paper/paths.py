@@ -1,0 +1,119 @@
+"""Figures of recovered paths: the trajectory, its calibration, one stage against two."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from .. import plot
+from ..plot.style import INK, SOFT, colour, legend_above, panels_for
+from . import tables
+from .kept import Kept
+
+
+def trajectory(kept: Kept) -> Any:
+    """Truth, calibrated Algorithm 1 and our band over time; beside it the way on the simplex."""
+    found = _first_world(kept, "trajectory", "curves")
+    if found is None:
+        return None
+    active, answer = found
+    part = _curves(answer)
+    path = _curve(part["default"], active, lower=part["lower"], upper=part["upper"])
+    axes = panels_for(None, 2, size=(5.0, 3.4))
+    plot.trajectory(path, axes[0], part["truth"], events=False)
+    axes[0].plot([], [], color=INK, lw=1.8, label="mechtrace, with its band")
+    _dotted(axes[0], part["algorithm1_calibrated"], "Algorithm 1, calibrated")
+    # where the shares that are shown do not sum to 1, the rest should be seen
+    axes[0].plot(1 - part["default"].sum(axis=1), color=SOFT, lw=1.0, label="all other regimes")
+    legend_above(axes[0])
+    plot.simplex_path(path, axes[1], truth=part["truth"])
+    return axes[0].figure
+
+
+def calibration(kept: Kept) -> Any:
+    """A change between two regimes: raw, and after calibration by two points."""
+    found = _first_world(kept, "calibration", "curves")
+    if found is None:
+        return None
+    active, answer = found
+    part = _curves(answer)
+    labels = {"default": "mechtrace", "algorithm1": "Algorithm 1"}
+    axes = panels_for(None, 2, size=(4.4, 3.2))
+    for ax, name, suffix, error in (
+        (axes[0], "raw", "", "_mse_raw"),
+        (axes[1], "after two-point calibration", "_calibrated", "_mse"),
+    ):
+        shown = {label: _curve(part[who + suffix], active) for who, label in labels.items()}
+        plot.compare_curves(shown, ax, truth=part["truth"])
+        errors = [f"{label} {answer[who + error]:.2g}" for who, label in labels.items()]
+        errors += [f"paper {tables.CALIBRATION.value:g}"] if suffix else []
+        _title(ax, f"{name}\nMSE: {', '.join(errors)}")
+    axes[1].set_ylabel("")
+    _one_legend(axes)
+    return axes[0].figure
+
+
+def ood(kept: Kept) -> Any:
+    """The gating network alone, and both stages, on a transition that was never seen."""
+    found = _first_world(kept, "ood", "two_stages")
+    if found is None or "curves" not in found[1]:
+        return None
+    active, answer = found
+    part = _curves(answer["curves"])
+    axes = panels_for(None, 2, size=(4.6, 3.0))
+    for ax, who, name in (
+        (axes[0], "stage 1 only", "(a) gating network alone"),
+        (axes[1], "default", "(b) both stages"),
+    ):
+        plot.trajectory(_curve(part[who], active), ax, part["truth"], events=False)
+        _title(ax, f"{name}: correlation {answer[f'OOD, {who}']['pooled']:.3f}")
+    axes[1].plot([], [], color=INK, lw=1.8, label="mechtrace")
+    _dotted(axes[1], part["algorithm1"], "Algorithm 1")
+    axes[1].set_ylabel("")
+    _one_legend(axes)
+    return axes[0].figure
+
+
+# -- parts -------------------------------------------------------------------------------------
+
+
+def _first_world(kept: Kept, table: str, measure: str) -> tuple[list[int], dict[str, Any]] | None:
+    """Which regimes are active, and the answer to a measure in the first world that is kept."""
+    for ask, figures in kept.asked(table, measure):
+        if figures:
+            return list(dict(ask.options)["active"]), figures[0]
+    return None
+
+
+def _curves(answer: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """The curves among the figures of an answer."""
+    lists = {name: value for name, value in answer.items() if isinstance(value, list)}
+    return {name: np.array(value, float) for name, value in lists.items()}
+
+
+def _curve(alpha: np.ndarray, active: list[int], lower: Any = None, upper: Any = None) -> Any:
+    names = [f"regime {k}" for k in active]
+    return plot.curve(alpha, regimes=names, lower=lower, upper=upper)
+
+
+def _dotted(ax: Any, curve: np.ndarray, label: str) -> None:
+    """Another answer in the colours of the regimes."""
+    for k in range(curve.shape[1]):
+        ax.plot(curve[:, k], color=colour(k), lw=1.4, ls=":")
+    ax.plot([], [], color=INK, lw=1.4, ls=":", label=label)
+
+
+def _title(ax: Any, words: str) -> None:
+    ax.set_title(words, fontsize=9, color=INK, loc="left")
+
+
+def _one_legend(axes: Any) -> None:
+    """That of the last panel, above all."""
+    for ax in axes:
+        ax.get_legend().remove()
+    handles, labels = axes[-1].get_legend_handles_labels()
+    axes[0].figure.legend(
+        handles, labels, loc="outside upper center", ncol=len(labels), frameon=False, fontsize=8
+    )
