@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 from matplotlib import pyplot
 
+from mechtrace.baselines import contest
 from mechtrace.paper import compare, figures, measures, tables
+from mechtrace.paper.contestants import Contestant
+from mechtrace.paper.entries import Ask, Entry, Place
 from mechtrace.paper.kept import Kept
 from mechtrace.paper.models import SCALES, Model
-from mechtrace.paper.plan import TABLES, Ask, Entry, asked
-from mechtrace.paper.run import jobs_for
+from mechtrace.paper.plan import TABLES, asked
+from mechtrace.paper.run import job_of, jobs_for
 from mechtrace.paper.tables import Figure
+from mechtrace.paper.theorems import Theorems
 
 pytestmark = pytest.mark.filterwarnings("ignore::mechtrace.errors.FitWarning")
 
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory):
-    """Every model of every table, trained a little, in this process."""
+    """Every source of every table, trained a little, in this process."""
     folder = tmp_path_factory.mktemp("paper")
     (folder / "smoke").mkdir()
     for job in jobs_for(list(TABLES), scale="smoke", seeds=1, device="cpu"):
@@ -35,7 +40,7 @@ def test_every_cell_of_a_table_is_measured(kept, name):
     lines = compare.measured(name, kept, scale="smoke", seeds=1)
     assert [line.entry for line in lines] == list(TABLES[name].entries)
     for line in lines:
-        wanted = {who for who, _ in line.entry.where}
+        wanted = {place.who for place in line.entry.where}
         assert set(line.found) == wanted, (line.entry.row, line.entry.column)
         assert all(np.isfinite(figure.value) for figure, _ in line.found.values())
     shown = compare.text(lines)
@@ -69,7 +74,7 @@ def test_a_later_question_goes_to_the_model_of_before(kept, monkeypatch):
 
 
 def test_models_that_are_equal_are_trained_once():
-    wanted = asked(list(TABLES))
+    wanted = [source for source in asked(list(TABLES)) if isinstance(source, Model)]
     same = [model for model in wanted if dict(model.options).get("edge") == 0.5]
     assert len([model for model in same if dict(model.options)["noise"] == 0.1]) == 1
     names = [model.name for model in wanted]
@@ -89,8 +94,8 @@ def test_printed_numbers_are_complete():
 
 
 def entry(printed, better="more"):
-    where = (("default", ("default", "pooled")),)
-    return Entry("row", "column", printed, Model("m"), Ask("latents"), where, better)
+    where = (Place.in_model("default", Model("m"), Ask("latents"), "default", "pooled"),)
+    return Entry("row", "column", printed, where, better)
 
 
 @pytest.mark.parametrize(
@@ -115,6 +120,81 @@ def test_calibration_uses_rows_where_a_regime_is_pure():
     truth = np.array([[1, 0, 0], [0.5, 0.5, 0], [0, 1, 0], [0, 0.5, 0.5], [0, 0, 1.0]])
     assert sorted(measures._endpoints(truth, 0)) == [0, 2, 4]
     assert sorted(measures._endpoints(truth, 1)) == [2, 4]
+
+
+def compared(command, monkeypatch, tmp_path, *words):
+    """The cells that `mechtrace compare` would run."""
+    jobs = []
+    monkeypatch.setattr(contest, "collect", lambda cells, *_, **options: jobs.extend(cells))
+    command("compare", "--world", "paper", *words, "--device", "cpu", "--out", tmp_path / "c")
+    return {job.stem for job in jobs}
+
+
+@pytest.mark.parametrize(
+    ("scale", "words"),
+    [
+        ("paper", ["--series", 2000, "--transitions", 24_000_000]),
+        ("quick", ["--series", 400, "--transitions", 300_000]),
+    ],
+)
+def test_methods_are_the_cells_of_the_comparison(command, monkeypatch, tmp_path, scale, words):
+    jobs = jobs_for(["methods"], scale=scale, seeds=2, device="cpu")
+    names = sorted({job.method for job in jobs} - {"oracle"})
+    assert names == sorted([*tables.METHODS, "algorithm1", "ar-hmm"])
+    words += ["--seeds", 2, "--methods", ",".join(names)]
+    assert {job.stem for job in jobs} == compared(command, monkeypatch, tmp_path, *words)
+
+
+def test_a_cell_of_another_device_is_as_good_and_the_newest_counts(tmp_path):
+    here, there = (Contestant("oracle").job(SCALES["paper"], 0, x) for x in ("cpu", "cuda"))
+    assert here.stem != there.stem
+    for age, job in enumerate((here, there)):
+        assert (job.kept(tmp_path) is None) is (age == 0)
+        job.keep(tmp_path, job.row("finished", figures={"pooled": age}))
+        os.utime(tmp_path / f"{job.stem}.json", (age, age))
+        assert here.kept(tmp_path) == there.kept(tmp_path)
+        assert here.kept(tmp_path)["figures"] == {"pooled": age}
+
+
+def test_compared_rows_are_kept_where_they_agree(tmp_path):
+    tool = Path(__file__).parent.parent / "tools" / "keep_compared_rows.py"
+    spec = importlib.util.spec_from_file_location("keep_compared_rows", tool)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    jobs = [Contestant(name).job(SCALES["paper"], 0, "cuda") for name in ("pcl", "leap", "ivae")]
+    rows = [job.row("finished", figures={"mcc": 0.5}) for job in jobs]
+    rows[1]["settings"] = rows[1]["settings"] | {"batch": 128}  # another budget of steps
+    results = tmp_path / "compare-paper-2000-x.json"
+    results.write_text(json.dumps({"rows": rows}))
+    assert module.keep(tmp_path, tmp_path) == [jobs[0].stem]
+    assert [job.kept(tmp_path) is not None for job in jobs] == [True, False, False]
+
+
+def test_the_best_of_the_others_is_named(kept):
+    lines = compare.measured("methods", kept, scale="smoke", seeds=1)
+    others = [line for line in lines if "other" in line.found]
+    assert {line.reached for line in others} == {None}
+    best = max((x for x in others if x.entry.column == "MCC"), key=lambda x: x.found["other"])
+    (said,) = [words for words in compare.leads(lines) if words.startswith("MCC: ")]
+    assert said.endswith(f"{compare.shown(best.found['other'][0])} ({best.entry.row})")
+    assert "other methods" in compare.text(lines).splitlines()[0]
+    theorems = compare.measured("theorems", kept, scale="smoke", seeds=1)
+    assert "other methods" not in compare.text(theorems)
+    assert compare.leads(theorems) == []
+
+
+def test_theorems_need_no_training(kept, tmp_path):
+    job = job_of(Theorems(), SCALES["smoke"], 0)
+    row = job.kept(kept / "smoke")
+    again = json.loads(json.dumps(job.run(tmp_path)))
+    assert again | {"seconds": row["seconds"]} == row
+    assert not list(tmp_path.iterdir())
+    assert all(one["within"] == 1 for one in row["worlds"].values())
+    assert set(row["lengths"]) == {"50", "100", "200", "400", "800", "1600"}
+    assert row["rates"]["gcv"] < row["rates"]["rule"] < 0
+    lines = compare.measured("theorems", kept, scale="smoke", seeds=1)
+    rates = [line for line in lines if line.entry.row == "MSE against T"]
+    assert [line.entry.printed.value for line in rates] == [-2 / 3] * 2
 
 
 # -- figures ------------------------------------------------------------------------------------
@@ -152,7 +232,7 @@ def test_some_of_the_rows_are_enough_and_old_ones_do_no_harm(kept, tmp_path):
     (tmp_path / "smoke").mkdir()
     for path in (kept / "smoke").glob("*.json"):
         row = json.loads(path.read_text())
-        for key, answer in row["measures"].items():
+        for key, answer in row.get("measures", {}).items():
             if key.startswith("two_stages"):
                 del answer["curves"]  # as they were before curves were kept
             if key.startswith("bounds") and path.name.startswith("noise-0.05"):
@@ -235,8 +315,9 @@ def test_command(command, tmp_path):
     assert all(name in said for name in TABLES)
     code, _, err = command("reproduce", "nonsense")
     assert (code, "there is no table 'nonsense'" in err) == (2, True)
-    code, _, err = command("reproduce", "samples", "--scale", "huge")
-    assert (code, "there is no scale 'huge'" in err) == (2, True)
+    for more in ([], ["--show"]):
+        code, _, err = command("reproduce", "samples", "--scale", "huge", *more)
+        assert (code, "there is no scale 'huge'" in err) == (2, True)
     (tmp_path / "file").write_text("")
     code, _, err = command("reproduce", "samples", "--out", tmp_path / "file")
     assert (code, "this is a file" in err) == (2, True)

@@ -12,6 +12,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import comparison_tables
 
+from mechtrace.paper import tables
+
 ROOT = Path(__file__).parent.parent
 HEADER = """# Measured results
 
@@ -225,7 +227,7 @@ def scaling() -> str:
         for i, name in enumerate(names):
             mine = [x for x in r["rows"] if (x["active"], x["schedule"]) == (count, name)]
             pooled = [x["pooled"] for x in mine]
-            printed = r["printed"][str(count)][i]
+            printed = tables.SCALING[count][i].value
             cells.append(f"{_mean(pooled):.3f} +- {_deviation(pooled):.3f} ({printed:.3f})")
         mine = [x for x in r["rows"] if (x["active"], x["schedule"]) == (count, "simple")]
         cells.append(f"{_mean([x['single'] for x in mine]):.3f}")

@@ -35,8 +35,8 @@ def reproduce(
     """The paper's tables: what it prints, Algorithm 1, mechtrace and the oracle side by side.
 
     A model is trained once for all tables that need it, in a process of its own, and everything
-    measured on it is kept in OUT/SCALE: the same command goes on where it was stopped. The exit
-    code is 1 if a model failed.
+    measured on it is kept in OUT/SCALE: the same command goes on where it was stopped. Other
+    methods are those of `mechtrace compare`. The exit code is 1 if something failed.
 
     \b
     Examples:
@@ -79,8 +79,10 @@ def reproduce(
     for name, lines in found.items():
         say(f"\n{TABLES[name].title} ({scale}, {seeds} seeds)")
         say(compare.text(lines))
+        for words in compare.leads(lines):
+            say(words)
     for row in failed:
-        say(f"{row['model']['name']} seed {row['seed']} failed: {row['reason']}")
+        say(f"{row['stem']} failed: {row['reason']}")
     write_json(json_file, {n: [line.to_dict() for line in lines] for n, lines in found.items()})
     if not no_figures:
         _draw(names, out, scale, seeds, say)

@@ -11,6 +11,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..atomic import atomic_path
 
 if TYPE_CHECKING:
@@ -82,6 +84,17 @@ class Job(ABC):
         if row["status"] != FINISHED:
             return f"{head}{row['status']}: {row['reason']}".rstrip(".")
         return head + self.words(row)
+
+
+def plain(figures: Any) -> Any:
+    """Figures as JSON knows them; what is not finite becomes null."""
+    if isinstance(figures, dict):
+        return {name: plain(value) for name, value in figures.items()}
+    if isinstance(figures, (list, tuple)):
+        return [plain(value) for value in figures]
+    if isinstance(figures, (float, np.floating)):
+        return float(figures) if np.isfinite(figures) else None
+    return figures
 
 
 def peak_memory() -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from .models import SCALES
-from .plan import TABLES, WHO, Entry
-from .run import jobs_for
+from ..jobs import Row
+from .entries import WHO, Entry, Source
+from .models import scale_named
+from .plan import TABLES, asked
+from .run import job_of
 from .tables import Figure
 
 
@@ -54,26 +55,23 @@ def measured(name: str, out: Path, *, scale: str, seeds: int) -> list[Measured]:
     lines = []
     for entry in table.entries:
         found: dict[str, list[float]] = {}
-        for row in rows.get(entry.model.name, []):
-            figures = row["measures"].get(entry.ask.key)
-            for who, path in entry.where:
-                value = _at(figures, path)
+        for place in entry.where:
+            for row in rows[place.source]:
+                value = _at(row, place.path)
                 if value is not None:
-                    found.setdefault(who, []).append(value)
+                    found.setdefault(place.who, []).append(value)
         lines.append(Measured(entry, {who: (_spread(v), len(v)) for who, v in found.items()}))
     return lines
 
 
-def kept_rows(name: str, out: Path, *, scale: str, seeds: int) -> dict[str, list[dict[str, Any]]]:
-    """The kept rows of each model."""
-    assert scale in SCALES
-    rows: dict[str, list[dict[str, Any]]] = {}
-    for job in jobs_for([name], scale=scale, seeds=seeds, device="cpu"):
-        path = out / scale / f"{job.stem}.json"
-        if path.exists():
-            row = json.loads(path.read_text(encoding="utf-8"))
-            if row["status"] == "finished":
-                rows.setdefault(job.model.name, []).append(row)
+def kept_rows(name: str, out: Path, *, scale: str, seeds: int) -> dict[Source, list[Row]]:
+    """The kept rows of each source of a table."""
+    rows: dict[Source, list[Row]] = {}
+    for source in asked([name]):
+        # nothing is asked: a row that answers some of the questions will do
+        jobs = [job_of(source, scale_named(scale), seed) for seed in range(seeds)]
+        kept = [job.kept(out / scale) for job in jobs]
+        rows[source] = [row for row in kept if row is not None]
     return rows
 
 
@@ -90,29 +88,49 @@ def _spread(values: list[float]) -> Figure:
 
 def markdown(lines: Sequence[Measured]) -> str:
     """As a table; `*` marks a printed figure that our default does not reach."""
-    rows = ["| " + " | ".join(cells) + " |" for cells in _cells(lines)]
-    return "\n".join([rows[0], "|---" * len(HEAD) + "|", *rows[1:]])
+    cells = _cells(lines)
+    head, *rows = ("| " + " | ".join(row) + " |" for row in cells)
+    return "\n".join([head, "|---" * len(cells[0]) + "|", *rows])
 
 
 def text(lines: Sequence[Measured]) -> str:
     """The same for a terminal."""
     rows = _cells(lines)
-    widths = [max(len(row[i]) for row in rows) for i in range(len(HEAD))]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     )
 
 
-HEAD = ("", "", "paper", "algorithm 1", "mechtrace", "oracle")
+def leads(lines: Sequence[Measured]) -> list[str]:
+    """In each column that other methods answer too: ours, and the best of theirs."""
+    said = []
+    for column in dict.fromkeys(line.entry.column for line in lines):
+        here = [line for line in lines if line.entry.column == column]
+        ours = [line.found["default"][0] for line in here if "default" in line.found]
+        theirs = [(line.found["other"][0], line) for line in here if "other" in line.found]
+        if ours and theirs:
+            best, line = max(theirs, key=lambda one: one[0].value)
+            said.append(
+                f"{column}: mechtrace {shown(ours[0])}, the best of the others"
+                f" {shown(best)} ({line.entry.row})"
+            )
+    return said
+
+
+#: Whose answers a column holds.
+HEADS = dict(zip(WHO, ("algorithm 1", "mechtrace", "oracle", "other methods"), strict=True))
 
 
 def _cells(lines: Sequence[Measured]) -> list[tuple[str, ...]]:
-    out: list[tuple[str, ...]] = [HEAD]
+    several = any(place.who == "other" for line in lines for place in line.entry.where)
+    shown_of = [who for who in WHO if several or who != "other"]
+    out: list[tuple[str, ...]] = [("", "", "paper", *(HEADS[who] for who in shown_of))]
     before = None
     for line in lines:
         entry = line.entry
-        cells = [shown(line.found[who][0]) if who in line.found else "" for who in WHO]
+        cells = [shown(line.found[who][0]) if who in line.found else "" for who in shown_of]
         if line.reached is False:
             cells[WHO.index("default")] += " *"
         row = "" if entry.row == before else entry.row

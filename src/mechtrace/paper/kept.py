@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from . import compare
-from .plan import TABLES, WHO, Entry
+from .entries import WHO, Ask
+from .plan import TABLES
 from .tables import Figure
 
 #: Cells of a table by row and column.
@@ -36,15 +37,19 @@ class Kept:
             return {}
         return {(line.entry.row, line.entry.column): line for line in lines}
 
-    def asked(self, table: str, measure: str) -> list[tuple[Entry, list[dict[str, Any]]]]:
-        """Entries that rest on a measure, one for each row, with its figures in every world."""
+    def asked(self, table: str, measure: str) -> list[tuple[Ask, list[dict[str, Any]]]]:
+        """How a measure is asked for each row of a table, with its figures in every world."""
         rows = compare.kept_rows(table, self.out, scale=self.scale, seeds=self.seeds)
-        entries = {e.row: e for e in TABLES[table].entries if e.ask.measure == measure}
+        wanted = {
+            entry.row: (place.source, place.ask)
+            for entry in TABLES[table].entries
+            for place in entry.where
+            if place.ask is not None and place.ask.measure == measure
+        }
         found = []
-        for entry in entries.values():
-            measured = [row["measures"] for row in rows.get(entry.model.name, [])]
-            figures = [one[entry.ask.key] for one in measured if entry.ask.key in one]
-            found.append((entry, figures))
+        for source, ask in wanted.values():
+            measured = [row["measures"] for row in rows[source]]
+            found.append((ask, [one[ask.key] for one in measured if ask.key in one]))
         return found
 
 

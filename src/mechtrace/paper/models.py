@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import worlds
+from ..errors import ConfigError
 from ..estimator import Trace
 from ..series import Panel
 from ..studies.alignment import matching
@@ -41,6 +42,13 @@ SCALES = {
     # for the tests: everything runs, little is learned
     "smoke": Scale("smoke", 0.0005, 8, (("steps", 60), ("align", False)), SMALL),
 }
+
+
+def scale_named(name: str) -> Scale:
+    """A scale, or a sentence about which there are."""
+    if name not in SCALES:
+        raise ConfigError(f"there is no scale {name!r}", fix="use quick or paper")
+    return SCALES[name]
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 NOTES = {
+    "methods": (
+        "Do other methods recover the weights, or the latents, in the same worlds with the same"
+        " budget of transitions? These are the cells of `mechtrace compare`: smaller than the"
+        " paper's own training, and nobody is told which regimes take part, Algorithm 1 neither."
+        " What a row's own method answers stands under *other methods*; `ar-hmm` is not in the"
+        " paper."
+    ),
     "noise": (
         "Does recovery get worse with the noise of the latent process as Theorem 2 says? The"
         " change that sets a regime apart is an edge of 0.5 throughout. Raw and calibrated errors"
@@ -12,6 +19,13 @@ NOTES = {
     "perturbation": (
         "The same with the noise held at 0.1 while the change that sets a regime apart grows:"
         " regimes that differ more should be easier to tell apart."
+    ),
+    "theorems": (
+        "Do errors keep below the bound of Theorem 2, does the error of the smoother fall with the"
+        " length T as Theorem 3 says, and does a monotone change stay monotone? True latents, so"
+        " that only stage 2 is tried. *Rule*: the printed lambda = T^(1/3); *ordered pairs*: steps"
+        " that differ by 0.1 in truth and come in the right order; *crossings*: of 0.25, 0.5 and"
+        " 0.75."
     ),
     "trajectory": (
         "Three of five regimes take their turns, 0 -> 2 -> 4. Is the sequence recovered, with the"

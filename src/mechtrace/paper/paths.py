@@ -81,9 +81,9 @@ def ood(kept: Kept) -> Any:
 
 def _first_world(kept: Kept, table: str, measure: str) -> tuple[list[int], dict[str, Any]] | None:
     """Which regimes are active, and the answer to a measure in the first world that is kept."""
-    for entry, figures in kept.asked(table, measure):
+    for ask, figures in kept.asked(table, measure):
         if figures:
-            return list(dict(entry.ask.options)["active"]), figures[0]
+            return list(dict(ask.options)["active"]), figures[0]
     return None
 
 

@@ -1,66 +1,32 @@
-"""Which models and measures make up each table of the paper, beside what it prints there."""
+"""What each table of the paper stands on, beside what it prints there."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from ..baselines.contest.cells import ORACLE
 from . import tables
+from .contestants import Contestant
+from .entries import Ask, Entry, Place, Source, Table
 from .models import Model
 from .notes import NOTES
 from .tables import Figure
+from .theorems import SWEEPS, Theorems, case
 
 SCHEDULES = ("simple", "medium", "complex")
-#: Whose answers stand side by side.
-WHO = ("algorithm1", "default", "oracle")
+#: Who answers in most tables.
+THREE_ANSWERS = ("algorithm1", "default", "oracle")
 
 
-@dataclass(frozen=True)
-class Ask:
-    """A measure with its options."""
-
-    measure: str
-    options: tuple[tuple[str, Any], ...] = ()
-
-    @property
-    def key(self) -> str:
-        """Its name in a result file."""
-        return f"{self.measure} {json.dumps(dict(self.options), sort_keys=True)}"
+def _each(model: Model, ask: Ask, figure: str) -> tuple[Place, ...]:
+    """A figure that each of the three answers has."""
+    return tuple(Place.in_model(who, model, ask, who, figure) for who in THREE_ANSWERS)
 
 
-@dataclass(frozen=True)
-class Entry:
-    """One cell of a printed table: what the paper says, and where our figures for it are."""
-
-    row: str
-    column: str
-    printed: Figure | None
-    model: Model
-    ask: Ask
-    #: who -> path into the figures of the measure
-    where: tuple[tuple[str, tuple[str, ...]], ...]
-    better: str = "more"  # or "less", or "" where neither is better
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table or a figure of the paper."""
-
-    name: str
-    title: str
-    entries: tuple[Entry, ...]
-    note: str = ""
-
-
-def _each(figure: str, who: tuple[str, ...] = WHO) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    return tuple((one, (one, figure)) for one in who)
-
-
-def _all(figure: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """A figure that is not of one answer: it stands in our column."""
-    return (("default", (figure,)),)
+def _one(model: Model, ask: Ask, figure: str, who: str = "default") -> tuple[Place, ...]:
+    """A figure that stands in one column; in ours where it is of the model, not of an answer."""
+    return (Place.in_model(who, model, ask, figure),)
 
 
 def _recovery(active: tuple[int, ...], schedule: str = "simple", **more: Any) -> Ask:
@@ -85,19 +51,18 @@ def _sweep(printed: Mapping[float, tuple[Figure, ...]], option: str) -> Iterator
         model = Model(name, (("regimes", 5), *made.items()))
         row = f"{option} {value:g}"
         paper = dict(zip(tables.SWEEP_COLUMNS, figures, strict=True))
-        yield Entry(row, "MCC", paper["mcc"], model, LATENTS, _all("mcc"))
-        yield Entry(row, "corr", paper["corr"], model, ask, _each("pooled"))
-        yield Entry(row, "MAE raw", paper["mae_raw"], model, ask, _each("mae"), "less")
+        yield Entry(row, "MCC", paper["mcc"], _one(model, LATENTS, "mcc"))
+        yield Entry(row, "corr", paper["corr"], _each(model, ask, "pooled"))
+        yield Entry(row, "MAE raw", paper["mae_raw"], _each(model, ask, "mae"), "less")
         yield Entry(
-            row, "MAE calibrated", paper["mae_calibrated"], model, ask,
-            _each("mae_calibrated"), "less",
+            row, "MAE calibrated", paper["mae_calibrated"],
+            _each(model, ask, "mae_calibrated"), "less",
         )  # fmt: skip
         for figure in ("sigma_min", "noise", "delta_approx", "snr"):
-            where = (("algorithm1", (figure,)),)
-            yield Entry(row, figure, paper[figure], model, limits, where, "")
-        yield Entry(
-            row, "below the bound", Figure(1.0), model, limits, (("algorithm1", ("below",)),)
-        )
+            where = _one(model, limits, figure, "algorithm1")
+            yield Entry(row, figure, paper[figure], where, "")
+        below = _one(model, limits, "below", "algorithm1")
+        yield Entry(row, "below the bound", tables.BELOW_BOUND, below)
 
 
 def _by_schedule(
@@ -106,7 +71,7 @@ def _by_schedule(
     for count, figures in printed.items():
         for schedule, value in zip(SCHEDULES, figures, strict=True):
             ask = _recovery(tuple(range(count)), schedule)
-            yield Entry(f"{prefix}{count} active", schedule, value, model, ask, _each(figure))
+            yield Entry(f"{prefix}{count} active", schedule, value, _each(model, ask, figure))
 
 
 def _scaling() -> Iterator[Entry]:
@@ -126,12 +91,10 @@ def _window() -> Iterator[Entry]:
         for column, printed, figure, better in (
             ("corr", corr, "pooled", "more"), ("MAE", mae, "mae", "less"),
         ):  # fmt: skip
-            where = (
-                ("algorithm1", (str(width), figure)),
-                ("default", ("default", figure)),
-                ("oracle", ("oracle", figure)),
-            )
-            yield Entry(f"w = {width}", column, printed, K5, ask, where, better)
+            # only Algorithm 1 has a window
+            part = {"algorithm1": str(width), "default": "default", "oracle": "oracle"}
+            where = tuple(Place.in_model(who, K5, ask, part[who], figure) for who in part)
+            yield Entry(f"w = {width}", column, printed, where, better)
 
 
 def _samples() -> Iterator[Entry]:
@@ -140,9 +103,9 @@ def _samples() -> Iterator[Entry]:
             f"k5-of-{count}", K5.options, recordings=count
         )  # fmt: skip
         row = f"{count:,} per regime"
-        yield Entry(row, "MCC", mcc, model, LATENTS, _all("mcc"))
-        yield Entry(row, "3 active", three, model, _recovery(THREE), _each("pooled"))
-        yield Entry(row, "5 active", five, model, _recovery(FIVE), _each("pooled"))
+        yield Entry(row, "MCC", mcc, _one(model, LATENTS, "mcc"))
+        yield Entry(row, "3 active", three, _each(model, _recovery(THREE), "pooled"))
+        yield Entry(row, "5 active", five, _each(model, _recovery(FIVE), "pooled"))
 
 
 def _beyond() -> Iterator[Entry]:
@@ -151,12 +114,12 @@ def _beyond() -> Iterator[Entry]:
     for d, printed in tables.BEYOND.items():
         options = (("regimes", 50), ("latents", d), ("channels", 2 * d), ("change", "dense"))
         model = Model(f"k50-d{d}", options, recordings=OF_MANY, align=False)
-        yield Entry(f"d = {d}, dense", "corr", printed, model, _recovery(active), _each("pooled"))
+        yield Entry(f"d = {d}, dense", "corr", printed, _each(model, _recovery(active), "pooled"))
     options = (("regimes", 50), ("latents", 8), ("channels", 16), ("change", "two-edges"))
     sparse = Model("k50-d8-two-edges", options, recordings=OF_MANY, align=False)
     yield Entry(
-        "d = 8, two edges", "corr", tables.BEYOND_SPARSE, sparse,
-        _recovery(active), _each("pooled"),
+        "d = 8, two edges", "corr", tables.BEYOND_SPARSE,
+        _each(sparse, _recovery(active), "pooled"),
     )  # fmt: skip
 
 
@@ -173,8 +136,8 @@ def _ood() -> Iterator[Entry]:
         for column, printed, figure, better in (
             ("corr", corr, "pooled", "more"), ("MSE", mse, "mse", "less"),
         ):  # fmt: skip
-            where = tuple((who, (place, figure)) for who, place in places[key])
-            yield Entry(", ".join(key), column, printed, K5, ask, where, better)
+            where = tuple(Place.in_model(who, K5, ask, x, figure) for who, x in places[key])
+            yield Entry(", ".join(key), column, printed, where, better)
 
 
 def _impurity() -> Iterator[Entry]:
@@ -182,15 +145,15 @@ def _impurity() -> Iterator[Entry]:
     for share, (mcc, corr, sigma) in tables.IMPURITY.items():
         options = (("regimes", 5), ("change", "dense"), ("impurity", share))
         model, row = Model(f"impure-{share:g}", options), f"impurity {share:.0%}"
-        yield Entry(row, "MCC", mcc, model, LATENTS, _all("mcc"))
-        yield Entry(row, "corr", corr, model, _recovery(THREE), _each("pooled"))
-        where = (("algorithm1", ("sigma_min",)),)
-        yield Entry(row, "sigma_min", sigma, model, limits, where, "")
+        yield Entry(row, "MCC", mcc, _one(model, LATENTS, "mcc"))
+        yield Entry(row, "corr", corr, _each(model, _recovery(THREE), "pooled"))
+        where = _one(model, limits, "sigma_min", "algorithm1")
+        yield Entry(row, "sigma_min", sigma, where, "")
     for share in (0.1, 0.2, 0.5):
         model = Model(f"labels-{share:g}", (("regimes", 5),), label_noise=share)
         row = f"labels {share:.0%} wrong"
-        yield Entry(row, "MCC", None, model, LATENTS, _all("mcc"))
-        yield Entry(row, "corr", None, model, _recovery(THREE), _each("pooled"))
+        yield Entry(row, "MCC", None, _one(model, LATENTS, "mcc"))
+        yield Entry(row, "corr", None, _each(model, _recovery(THREE), "pooled"))
 
 
 def _misspecified() -> Iterator[Entry]:
@@ -209,7 +172,7 @@ def _misspecified() -> Iterator[Entry]:
     )
     for row, model, active, key in cases:
         for column, figure, value in (("corr", "pooled", printed[key]), ("W", "w", None)):
-            yield Entry(row, column, value, model, _recovery(active), _each(figure))
+            yield Entry(row, column, value, _each(model, _recovery(active), figure))
 
 
 def _simplex() -> Iterator[Entry]:
@@ -218,24 +181,26 @@ def _simplex() -> Iterator[Entry]:
     for row, figures in tables.SIMPLEX.items():
         for column, value in zip(columns, figures, strict=True):
             who = ("algorithm1", "default")
-            where = tuple((one, (f"{one}, {row}", column)) for one in who)
+            where = tuple(Place.in_model(one, K5, ask, f"{one}, {row}", column) for one in who)
             better = "more" if column == "pooled" else ""
-            yield Entry(row, column, value, K5, ask, where, better)
+            yield Entry(row, column, value, where, better)
 
 
 def _trajectory() -> Iterator[Entry]:
-    yield Entry(
-        "0 -> 2 -> 4", "corr", tables.TRAJECTORY, K5, _recovery(THREE), _each("pooled")
-    )  # fmt: skip
-    ask = Ask("curves", (("active", THREE),))
-    where = (("algorithm1", ("algorithm1_mse",)), ("default", ("default_mse",)))
-    yield Entry("0 -> 2 -> 4", "MSE calibrated", None, K5, ask, where, "less")
+    where = _each(K5, _recovery(THREE), "pooled")
+    yield Entry("0 -> 2 -> 4", "corr", tables.TRAJECTORY, where)
+    where = _calibrated(Ask("curves", (("active", THREE),)))
+    yield Entry("0 -> 2 -> 4", "MSE calibrated", None, where, "less")
 
 
 def _calibration() -> Iterator[Entry]:
     ask = Ask("curves", (("active", (0, 4)), ("schedule", "linear")))
-    where = (("algorithm1", ("algorithm1_mse",)), ("default", ("default_mse",)))
-    yield Entry("0 -> 4", "MSE calibrated", tables.CALIBRATION, K5, ask, where, "less")
+    yield Entry("0 -> 4", "MSE calibrated", tables.CALIBRATION, _calibrated(ask), "less")
+
+
+def _calibrated(ask: Ask) -> tuple[Place, ...]:
+    who = ("algorithm1", "default")
+    return tuple(Place.in_model(one, K5, ask, f"{one}_mse") for one in who)
 
 
 def _assumption() -> Iterator[Entry]:
@@ -247,16 +212,80 @@ def _assumption() -> Iterator[Entry]:
             ("alarms of our test", "alarms", "default"),
             ("p of our test, trials pooled", "pooled_p", "default"),
         ):
-            yield Entry(row, column, None, K3, ask, ((who, (row, figure)),), "")
+            yield Entry(row, column, None, (Place.in_model(who, K3, ask, row, figure),), "")
+
+
+#: Columns of Table 1, those of weights and those of latents: where a figure lies in a cell's row.
+OF_WEIGHTS = {"weights, pooled": ("figures", "pooled"), "weights, single": ("figures", "single")}
+OF_LATENTS = {"MCC": ("figures", "mcc"), "MCC, oracle-selected": ("oracle_selected", "mcc")}
+#: What TRACE is called in the contest, by whose answer it is. There nobody is told which regimes
+#: take part, Algorithm 1 neither.
+OURS = {"algorithm1": "algorithm1", "default": "mechtrace", "oracle": ORACLE}
+
+
+def _methods() -> Iterator[Entry]:
+    for name, (weights, mcc) in tables.METHODS.items():
+        ours = name == OURS["default"]
+        row, who = ("TRACE", OURS) if ours else (name, {"other": name})
+        if weights is not None:
+            yield from _contest(row, OF_WEIGHTS, weights, who)
+        # the oracle has the true latents
+        yield from _contest(row, OF_LATENTS, mcc, {k: v for k, v in who.items() if v != ORACLE})
+    # not in the paper, but the best of the others
+    yield from _contest("ar-hmm", OF_WEIGHTS, None, {"other": "ar-hmm"})
+
+
+def _contest(
+    row: str,
+    columns: Mapping[str, tuple[str, str]],
+    printed: Figure | None,
+    who: Mapping[str, str],
+) -> Iterator[Entry]:
+    """Columns of a method; the paper prints the first of them."""
+    for column, path in columns.items():
+        where = tuple(Place(one, Contestant(method), path) for one, method in who.items())
+        yield Entry(row, column, printed, where)
+        printed = None
+
+
+def _theorems() -> Iterator[Entry]:
+    source = Theorems()
+
+    def entry(row: str, column: str, printed: Figure | None, better: str, *path: str) -> Entry:
+        # Algorithm 1, with true latents: it is what the theorems are about
+        return Entry(row, column, printed, (Place("algorithm1", source, path),), better)
+
+    for one in SWEEPS.cases:
+        row = case(*one)
+        for column, figure, value, better in (
+            ("below the bound", "within", tables.BELOW_BOUND, "more"),
+            ("worst error / bound", "worst_ratio", None, "less"),
+            ("ordered pairs, one recording", "monotone_single", None, "more"),
+            ("ordered pairs, mean of all", "monotone_ensemble", None, "more"),
+            ("missed crossings, mean of all", "missed_ensemble", None, "less"),
+            ("shift of crossings, steps", "shift_ensemble", None, "less"),
+        ):
+            yield entry(row, column, value, better, "worlds", row, figure)
+    for length in SWEEPS.lengths:
+        row = f"T = {length}"
+        yield entry(row, "MSE, rule", None, "less", "lengths", str(length), "squared_error")
+        yield entry(
+            row, "MSE, cross-validation", None, "less", "lengths", str(length),
+            "squared_error_gcv",
+        )  # fmt: skip
+    for column, kind in (("rate, rule", "rule"), ("rate, cross-validation", "gcv")):
+        yield entry("MSE against T", column, tables.SMOOTH_RATE, "less", "rates", kind)
 
 
 _ALL: tuple[tuple[str, str, Iterator[Entry]], ...] = (
+    ("methods", "Table 1: other methods", _methods()),
     ("noise", "Table 2, scheme 1, and E.1: noise", _sweep(tables.NOISE, "noise")),
     (
         "perturbation",
         "Table 2, scheme 2, and E.1: size of the change",
         _sweep(tables.PERTURBATION, "edge"),
     ),
+    ("theorems", "Theorems 2 and 3 against errors, with true latents", _theorems()),
     ("trajectory", "Figure: the trajectory 0 -> 2 -> 4", _trajectory()),
     ("calibration", "Figure: calibration of a two-regime change", _calibration()),
     ("scaling", "Table 3 and full scaling, K = 10 in 8 latents", _scaling()),
@@ -275,12 +304,13 @@ TABLES = {
 }
 
 
-def asked(names: list[str]) -> dict[Model, list[Ask]]:
-    """Every model that these tables need, with all that is asked of it."""
-    wanted: dict[Model, list[Ask]] = {}
+def asked(names: list[str]) -> dict[Source, list[Ask]]:
+    """Every source that these tables need, with all that is asked of it."""
+    wanted: dict[Source, list[Ask]] = {}
     for name in names:
         for entry in TABLES[name].entries:
-            of_model = wanted.setdefault(entry.model, [])
-            if entry.ask not in of_model:
-                of_model.append(entry.ask)
+            for place in entry.where:
+                asks = wanted.setdefault(place.source, [])
+                if place.ask is not None and place.ask not in asks:
+                    asks.append(place.ask)
     return wanted

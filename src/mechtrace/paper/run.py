@@ -8,20 +8,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from ..bench import machine
 from ..errors import ConfigError
 from ..estimator import load
 from ..fit import Listener, resolve_device
-from ..jobs import FAILED, FINISHED, Job, Row, collect, new_folder
+from ..jobs import FAILED, FINISHED, Job, Row, collect, new_folder, plain
 from ..jobs.job import peak_memory
 from ..progress import duration
 from ..store import versions
+from .entries import Ask, Source
 from .measures import MEASURES
-from .models import SCALES, Model, Scale, Trained
-from .plan import TABLES, Ask, asked
+from .models import Model, Scale, Trained, scale_named
+from .plan import TABLES, asked
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class ModelJob(Job):
         measures = dict(before["measures"])
         for ask in self.asks:
             if ask.key not in measures:
-                measures[ask.key] = _plain(MEASURES[ask.measure](one, **dict(ask.options)))
+                measures[ask.key] = plain(MEASURES[ask.measure](one, **dict(ask.options)))
         return self.row(
             FINISHED,
             reason=None,
@@ -118,30 +118,26 @@ def reproduce(
     return rows
 
 
-def jobs_for(names: Sequence[str], *, scale: str, seeds: int, device: str) -> list[ModelJob]:
-    """One job for each model and seed."""
+def jobs_for(names: Sequence[str], *, scale: str, seeds: int, device: str) -> list[Job]:
+    """One job for each source and seed."""
     for name in names:
         if name not in TABLES:
             raise ConfigError(f"there is no table {name!r}", fix=f"use one of {', '.join(TABLES)}")
-    if scale not in SCALES:
-        raise ConfigError(f"there is no scale {scale!r}", fix="use quick or paper")
-    where = str(resolve_device(device))
+    size, where = scale_named(scale), str(resolve_device(device))
     return [
-        ModelJob(model, SCALES[scale], seed, tuple(asks), where)
-        for model, asks in asked(list(names)).items()
+        job_of(source, size, seed, where, asks)
+        for source, asks in asked(list(names)).items()
         for seed in range(seeds)
     ]
 
 
-def _plain(figures: Any) -> Any:
-    """Numbers that JSON knows; what is not finite becomes null."""
-    if isinstance(figures, dict):
-        return {name: _plain(value) for name, value in figures.items()}
-    if isinstance(figures, (list, tuple)):
-        return [_plain(value) for value in figures]
-    if isinstance(figures, (float, np.floating)):
-        return float(figures) if np.isfinite(figures) else None
-    return figures
+def job_of(
+    source: Source, scale: Scale, seed: int, device: str = "cpu", asks: Sequence[Ask] = ()
+) -> Job:
+    """What computes the figures of a source; only a model waits to be asked."""
+    if isinstance(source, Model):
+        return ModelJob(source, scale, seed, tuple(asks), device)
+    return source.job(scale, seed, device)
 
 
-__all__ = ["FAILED", "ModelJob", "jobs_for", "reproduce"]
+__all__ = ["FAILED", "ModelJob", "job_of", "jobs_for", "reproduce"]

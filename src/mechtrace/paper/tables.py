@@ -52,6 +52,10 @@ PERTURBATION = {
     0.7: _row(0.990, 0.998, 0.194, 0.024, 0.674, 2.060, 0.100, 0.312),
 }
 
+#: Share of the errors below the bound of Theorem 2 (the figure: all below y = x), and the power of
+#: T with which Theorem 3 lets the mean squared error fall.
+BELOW_BOUND, SMOOTH_RATE = Figure(1.0), Figure(-2 / 3)
+
 #: The trajectory 0 -> 2 -> 4, and the mean squared error of a calibrated two-regime change.
 TRAJECTORY, CALIBRATION = Figure(0.99), Figure(0.0005)
 

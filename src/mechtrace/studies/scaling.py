@@ -14,13 +14,6 @@ from ..recover.algorithm1 import centred_window, static_weights
 from ..store import versions
 from . import SCHEDULES
 
-#: Weight correlation in the paper's table "Full scaling results": simple, medium, complex.
-PRINTED = {
-    2: (0.993, 0.997, 0.979), 3: (0.989, 0.989, 0.971), 4: (0.988, 0.982, 0.919),
-    5: (0.979, 0.965, 0.835), 6: (0.968, 0.957, 0.692), 7: (0.776, 0.735, 0.459),
-    8: (0.462, 0.389, 0.136), 9: (0.289, 0.222, 0.046), 10: (0.304, 0.252, 0.041),
-}  # fmt: skip
-
 
 def scaling_study(
     *,
@@ -74,7 +67,6 @@ def scaling_study(
         "window": window,
         "seeds": seeds,
         "rows": rows,
-        "printed": {str(k): list(v) for k, v in PRINTED.items()},
         "versions": versions(),
     }
 

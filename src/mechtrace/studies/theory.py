@@ -6,6 +6,7 @@ With true latents: the theorems are about stage 2, and assume that stage 1 has s
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,40 +31,60 @@ KNOWN = (0.25, 0.5, 0.75)
 SETTLE = 20
 
 
+@dataclass(frozen=True)
+class Sweeps:
+    """Where the theorems are tried: worlds by noise and by size of the change, growing lengths."""
+
+    world: str = "paper-positive"
+    regimes: int = 3
+    noises: Sequence[float] = (0.01, 0.05, 0.1, 0.2, 0.5)
+    edges: Sequence[float] = (0.1, 0.2, 0.3, 0.5)
+    lengths: Sequence[int] = (50, 100, 200, 400, 800, 1600)
+    series: int = 200
+
+    @property
+    def cases(self) -> list[tuple[str, float]]:
+        """What is varied, and its value."""
+        return [("noise", x) for x in self.noises] + [("edge", x) for x in self.edges]
+
+
 def theory_study(
-    *,
-    world: str = "paper-positive",
-    regimes: int = 3,
-    seeds: int = 3,
-    noises: Sequence[float] = (0.01, 0.05, 0.1, 0.2, 0.5),
-    edges: Sequence[float] = (0.1, 0.2, 0.3, 0.5),
-    lengths: Sequence[int] = (50, 100, 200, 400, 800, 1600),
-    series: int = 200,
-    say: Callable[[str], None] = print,
+    *, seeds: int = 3, say: Callable[[str], None] = print, **sweeps: Any
 ) -> dict[str, Any]:
-    """Every quantity of Theorems 2 and 3 in simulated worlds, with the errors that were made."""
-    rows, growth = [], []
-    for seed in range(seeds):
-        sweep = [("noise", noise, {"noise": noise}) for noise in noises]
-        sweep += [("edge", edge, {"edge": edge}) for edge in edges]
-        for varied, value, options in sweep:
-            drawn = worlds.make(world, seed=seed, regimes=regimes, **options)
-            rows.append({"seed": seed, "varied": varied, "value": value} | _row(drawn, series))
-            say(_line(rows[-1]))
-        growth.append({"seed": seed} | _against_length(regimes, lengths, seed, series))
-        say(
-            f"seed {seed}: mean squared error falls as T^{growth[-1]['rate']:.2f} (rule),"
-            f" T^{growth[-1]['rate_gcv']:.2f} (cross-validation); Theorem 3 says at most T^-0.67"
-        )
+    """Every quantity of Theorems 2 and 3 in simulated worlds, with the errors that were made.
+
+    `sweeps` are fields of `Sweeps`.
+    """
+    where = Sweeps(**sweeps)
+    found = [theory_of_seed(where, seed, say) for seed in range(seeds)]
     return {
-        "world": world,
-        "regimes": regimes,
-        "series": series,
+        "world": where.world,
+        "regimes": where.regimes,
+        "series": where.series,
         "seeds": seeds,
-        "rows": rows,
-        "growth": growth,
+        "rows": [row for rows, _ in found for row in rows],
+        "growth": [growth for _, growth in found],
         "versions": versions(),
     }
+
+
+def theory_of_seed(
+    sweeps: Sweeps, seed: int, say: Callable[[str], None]
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """A row for each world of the sweeps, and the errors against the length."""
+    rows = []
+    for varied, value in sweeps.cases:
+        options = {"regimes": sweeps.regimes, varied: value}
+        drawn = worlds.make(sweeps.world, seed=seed, **options)
+        about = {"seed": seed, "varied": varied, "value": value}
+        rows.append(about | _row(drawn, sweeps.series))
+        say(_line(rows[-1]))
+    growth = {"seed": seed} | _against_length(sweeps, seed)
+    say(
+        f"seed {seed}: mean squared error falls as T^{growth['rate']:.2f} (rule),"
+        f" T^{growth['rate_gcv']:.2f} (cross-validation); Theorem 3 says at most T^-0.67"
+    )
+    return rows, growth
 
 
 def _row(drawn: worlds.World, series: int) -> dict[str, float]:
@@ -129,10 +150,9 @@ def _shape(truth: np.ndarray, found: np.ndarray) -> dict[str, float]:
     return vars(shape_kept(truth[part], found[part]))
 
 
-def _against_length(
-    regimes: int, lengths: Sequence[int], seed: int, series: int
-) -> dict[str, Any]:
+def _against_length(sweeps: Sweeps, seed: int) -> dict[str, Any]:
     """Theorem 3's own setting: z = mu_0 + B alpha + independent noise, one change, growing T."""
+    regimes, lengths = sweeps.regimes, sweeps.lengths
     rng = np.random.default_rng([seed, 77])
     means = rng.standard_normal((regimes, 8))
     sigma, sigma_min = 0.5, static_sigma_min(means)
@@ -142,7 +162,7 @@ def _against_length(
         alpha = worlds.make_schedule("linear", length, regimes, [0, regimes - 1])
         for kind, found in errors.items():
             squares = []
-            for _ in range(max(5, series // 10)):
+            for _ in range(max(5, sweeps.series // 10)):
                 z = alpha @ means + sigma * rng.standard_normal((length, means.shape[1]))
                 free = static_weights(z, means, simplex=False)
                 smooth = regularised(free, kind, simplex=False)

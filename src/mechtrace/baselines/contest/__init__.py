@@ -15,7 +15,6 @@ from ...bench import machine
 from ...fit import resolve_device
 from ...jobs import FAILED, FINISHED, Row, collect, new_folder
 from ...store import versions
-from .. import METHODS
 from ..protocol import Settings
 from .catalogue import Entry, chosen, entries
 from .cells import ORACLE, Cell
@@ -48,11 +47,9 @@ def compare(
     """
     device = str(resolve_device(settings.pop("device", "auto")))
     known = [Settings(**settings, device=device, seed=seed) for seed in range(seeds)]
-    cells = [
-        Cell(one.name, METHODS[one.name], task, setting) for setting in known for one in methods
-    ]
+    cells = [Cell.of(one.name, task, setting) for setting in known for one in methods]
     if isinstance(task, WorldTask):
-        cells = [Cell(ORACLE, ("", ""), task, setting) for setting in known] + cells
+        cells = [Cell.of(ORACLE, task, setting) for setting in known] + cells
     folder = out / "cells"
     new_folder(folder, out)
     about = {

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -43,6 +43,12 @@ class Cell(Job):
     place: tuple[str, str]  # module and class: a fresh process does not know what was registered
     task: WorldTask | DataTask
     settings: Settings
+
+    @classmethod
+    def of(cls, method: str, task: WorldTask | DataTask, settings: Settings) -> Self:
+        """The cell of a known method, or of the oracle, which is no method."""
+        place = ("", "") if method == ORACLE else METHODS[method]
+        return cls(method, place, task, settings)
 
     @property
     def kind(self) -> str:

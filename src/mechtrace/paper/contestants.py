@@ -1,0 +1,47 @@
+"""Methods of the contest as sources of figures: the cells of `mechtrace compare`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ..baselines.contest.cells import Cell
+from ..baselines.contest.tasks import WorldTask
+from ..baselines.protocol import Settings
+from ..jobs import Row
+from .models import Scale
+
+#: Recordings of each regime and settings of all methods, by scale.
+SIZES: dict[str, tuple[int, dict[str, Any]]] = {
+    "paper": (2000, {"transitions": 24_000_000}),
+    "quick": (400, {"transitions": 300_000}),
+    "smoke": (20, {"transitions": 6000, "window": 5, "evaluations": 2}),
+}
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A method in the world `paper`, or the contest's oracle."""
+
+    method: str
+
+    def job(self, scale: Scale, seed: int, device: str) -> Contest:
+        """The cell of `mechtrace compare --world paper`."""
+        series, settings = SIZES[scale.name]
+        task = WorldTask(series=series, trials=scale.trials)
+        return Contest.of(self.method, task, Settings(**settings, seed=seed, device=device))
+
+
+class Contest(Cell):
+    """A cell for which a row of another device is as good: its figures matter, not its cost."""
+
+    def kept(self, folder: Path) -> Row | None:
+        """The newest of its rows."""
+        found: dict[float, Row] = {}
+        for device in {self.settings.device, "cpu", "cuda"}:
+            twin = replace(self, settings=replace(self.settings, device=device))
+            row = super(Contest, twin).kept(folder)
+            if row is not None:
+                found[(folder / f"{twin.stem}.json").stat().st_mtime] = row
+        return found[max(found)] if found else None

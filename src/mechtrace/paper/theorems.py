@@ -1,0 +1,86 @@
+"""The theorems as a source of figures: true latents in worlds of their own, nothing is trained."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..bench import machine
+from ..fit import Listener
+from ..jobs import FINISHED, Job, Row, plain
+from ..progress import duration
+from ..store import versions
+from ..studies.theory import Sweeps, theory_of_seed
+from .models import Scale
+
+#: What is swept at every scale; a scale decides over the number of recordings only.
+SWEEPS = Sweeps()
+
+
+def case(varied: str, value: float) -> str:
+    """The name of a world of the sweeps, in tables and in rows.
+
+    >>> case("noise", 0.10)
+    'noise 0.1'
+    """
+    return f"{varied} {value:g}"
+
+
+@dataclass(frozen=True)
+class Theorems:
+    """Both theorems, tried with true latents: they assume that these have been found."""
+
+    def job(self, scale: Scale, seed: int, device: str) -> TheoremsJob:
+        """The sweeps with one seed."""
+        return TheoremsJob(Sweeps(series=scale.trials), seed)
+
+
+@dataclass(frozen=True)
+class TheoremsJob(Job):
+    """The study of the theorems with a seed."""
+
+    sweeps: Sweeps
+    number: int
+
+    @property
+    def kind(self) -> str:
+        """There is only one."""
+        return "theorems"
+
+    @property
+    def seed(self) -> int:
+        """Of the worlds and of the noise."""
+        return self.number
+
+    def about(self) -> dict[str, Any]:
+        """The sweeps."""
+        return {"sweeps": asdict(self.sweeps), "seed": self.seed}
+
+    def words(self, row: Row) -> str:
+        """How many worlds, how long."""
+        return f"{len(row['worlds'])} worlds, {duration(row['seconds'])}"
+
+    def run(self, folder: Path, listeners: Sequence[Listener] = ()) -> Row:
+        """Errors and bounds of every world by its name, squared errors by length, their rates."""
+        began = time.perf_counter()
+        rows, growth = theory_of_seed(self.sweeps, self.seed, say=lambda text: None)
+        curves = ("squared_error", "squared_error_gcv", "smooth_bound")
+        lengths = {
+            str(length): {name: growth[name][i] for name in curves}
+            for i, length in enumerate(growth["lengths"])
+        }
+        return self.row(
+            FINISHED,
+            reason=None,
+            worlds=plain({case(row["varied"], row["value"]): row for row in rows}),
+            lengths=lengths,
+            rates={"rule": growth["rate"], "gcv": growth["rate_gcv"]},
+            seconds=time.perf_counter() - began,
+            machine=machine(torch.device("cpu")),
+            versions=versions(),
+        )
