@@ -23,7 +23,7 @@ demo: $(READY) ## Simulate, learn and compare with the truth (no data needed)
 	$(BIN)/mechtrace demo --out demo-out
 
 test: $(READY) ## Run the tests
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-slow: $(READY) ## Run the slow studies too
 	$(BIN)/python -m pytest -m 'not cuda'

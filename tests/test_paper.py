@@ -134,7 +134,7 @@ def compared(command, monkeypatch, tmp_path, *words):
     ("scale", "words"),
     [
         ("paper", ["--series", 2000, "--transitions", 24_000_000]),
-        ("quick", ["--series", 400, "--transitions", 300_000]),
+        ("quick", ["--series", 400, "--transitions", 1_000_000]),
     ],
 )
 def test_methods_are_the_cells_of_the_comparison(command, monkeypatch, tmp_path, scale, words):
@@ -327,7 +327,7 @@ def test_command_shows_what_is_kept(command, kept, tmp_path):
     words = ["reproduce", "simplex", "--scale", "smoke", "--seeds", 1, "--out", kept]
     code, said, _ = command(*words, "--show", "--json", tmp_path / "simplex.json")
     assert code == 0
-    assert "Simplex against free weights (smoke, 1 seeds)" in said
+    assert "Simplex against free weights (smoke, seeds: 1)" in said
     rows = json.loads((tmp_path / "simplex.json").read_text())["simplex"]
     assert rows[0]["printed"] == {"value": 0.956, "spread": None}
     assert set(rows[0]["found"]) == {"algorithm1", "default"}

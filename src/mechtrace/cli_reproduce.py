@@ -18,7 +18,10 @@ def reproduce(
     scale: Annotated[
         str, typer.Option(help="quick (minutes) or paper (its sizes; wants a GPU).")
     ] = "quick",
-    seeds: Annotated[int, typer.Option(help="Fresh worlds for every cell.", min=1)] = 3,
+    seeds: Annotated[
+        int | None,
+        typer.Option(help="Fresh worlds for every cell; 1, or 3 at scale paper.", min=1),
+    ] = None,
     workers: Annotated[int, typer.Option(help="Models trained at once.", min=1)] = 1,
     device: Device = "auto",
     out: Annotated[
@@ -63,7 +66,9 @@ def reproduce(
     if out.is_file():
         raise DataError("this is a file", where=str(out), fix="name a folder for the results")
     from .paper import compare, run
+    from .paper.models import scale_named
 
+    seeds = scale_named(scale).seeds if seeds is None else seeds
     failed: list[dict[str, Any]] = []
     if not show:
         try:
@@ -77,7 +82,7 @@ def reproduce(
         failed = [row for row in rows if row["status"] == run.FAILED]
     found = {name: compare.measured(name, out, scale=scale, seeds=seeds) for name in names}
     for name, lines in found.items():
-        say(f"\n{TABLES[name].title} ({scale}, {seeds} seeds)")
+        say(f"\n{TABLES[name].title} ({scale}, seeds: {seeds})")
         say(compare.text(lines))
         for words in compare.leads(lines):
             say(words)

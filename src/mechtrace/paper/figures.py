@@ -35,6 +35,7 @@ PICTURES = (
             charts.beyond,
             paths.ood,
             charts.impurity,
+            paths.assumption,
         )
     ),
 )

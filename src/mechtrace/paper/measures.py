@@ -37,6 +37,8 @@ WINDOW = 5
 #: With more than this a regime counts as alone: single rows of its peak are too noisy to calibrate
 #: by, and the first steps of Algorithm 1 are still on their way to the regime's mean.
 PURE = 0.8
+#: With more than this a regime counts as active.
+AT_WORK = 0.05
 #: Weights at which the approximation error is measured, as in the paper.
 KNOWN = (0.25, 0.5, 0.75)
 
@@ -69,14 +71,14 @@ def recovery(
     pooled = {
         "algorithm1": _algorithm1(one, glide, active, pool=True, window=window)[0],
         "default": _default(one, glide, pool=True)[0],
-        "oracle": np.asarray(oracle(glide, pool=True).alpha[0], float),
+        "oracle": _oracle(one, glide, pool=True)[0],
     }
     out: Figures = {who: _score(one, truth, curve) for who, curve in pooled.items()}
     if singles:
         alone = {
             "algorithm1": _algorithm1(one, glide, active, pool=False, window=window),
             "default": _default(one, glide, pool=False),
-            "oracle": list(oracle(glide).alpha),
+            "oracle": _oracle(one, glide, pool=False),
         }
         late = slice(one.lags, None)
         for who, curves in alone.items():
@@ -124,18 +126,14 @@ def windows(
     glide = _glide(one, schedule, active)
     groups = [glide] if trials is None else _groups(glide, trials)
 
-    def mean(answer: Callable[[Simulation], np.ndarray]) -> Figures:
-        found = [_score(one, group.alpha[0], answer(group)) for group in groups]
+    def mean(answer: Callable[..., list[np.ndarray]], **options: Any) -> Figures:
+        curves = [answer(one, group, pool=True, **options)[0] for group in groups]
+        found = [_score(one, glide.alpha[0], curve) for curve in curves]
         return {name: float(np.mean([f[name] for f in found])) for name in ("pooled", "mae")}
 
-    out: Figures = {
-        "default": mean(lambda group: _default(one, group, pool=True)[0]),
-        "oracle": mean(lambda group: np.asarray(oracle(group, pool=True).alpha[0], float)),
-    }
+    out: Figures = {"default": mean(_default), "oracle": mean(_oracle)}
     for width in widths:
-        out[str(width)] = mean(
-            lambda group, w=width: _algorithm1(one, group, active, pool=True, window=w)[0]
-        )
+        out[str(width)] = mean(_algorithm1, active=active, window=width)
     return out
 
 
@@ -201,7 +199,7 @@ def curves(one: Trained, *, active: Sequence[int], schedule: str = "simple") -> 
     found = {
         "algorithm1": _algorithm1(one, glide, active, pool=True)[0],
         "default": path.alpha,
-        "oracle": np.asarray(oracle(glide, pool=True).alpha[0], float),
+        "oracle": _oracle(one, glide, pool=True)[0],
     }
 
     def error(curve: np.ndarray) -> float:
@@ -251,9 +249,36 @@ def convexity(one: Trained, *, active: Sequence[int], recordings: int = 60) -> F
     return out
 
 
+def schedule(one: Trained, *, active: Sequence[int], schedule: str) -> Figures:
+    """What a schedule is like: nothing of the model matters."""
+    alpha = _glide(one, schedule, active).alpha[0][:, list(active)]
+    return {
+        "active at once": float((alpha > AT_WORK).sum(axis=1).max()),
+        "peak": float(np.median(alpha.max(axis=0))),
+        "monotone segments": float(np.mean([_rises_and_falls(curve) for curve in alpha.T])),
+    }
+
+
+def _rises_and_falls(curve: np.ndarray) -> bool:
+    """Whether it has one peak at most."""
+    moves = np.sign(np.round(np.diff(curve), 9))
+    moves = moves[moves != 0]
+    return not ((moves[:-1] < 0) & (moves[1:] > 0)).any()
+
+
 MEASURES: dict[str, Callable[..., Figures]] = {
     f.__name__: f
-    for f in (latents, recovery, bounds, windows, simplex, two_stages, curves, convexity)
+    for f in (
+        latents,
+        recovery,
+        bounds,
+        windows,
+        schedule,
+        simplex,
+        two_stages,
+        curves,
+        convexity,
+    )
 }
 
 
@@ -277,6 +302,10 @@ def _default(
 ) -> list[np.ndarray]:
     found = one.trace.recover(glide.panel, pool=pool, simplex=simplex)
     return _all_regimes(one, found)
+
+
+def _oracle(one: Trained, glide: Simulation, *, pool: bool) -> list[np.ndarray]:
+    return [np.asarray(curve, float) for curve in oracle(glide, pool=pool).alpha]
 
 
 def _algorithm1(

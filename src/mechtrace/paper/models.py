@@ -27,6 +27,7 @@ class Scale:
     name: str
     share: float  # of the recordings
     trials: int  # that share a schedule
+    seeds: int  # fresh worlds, unless asked otherwise
     settings: tuple[tuple[str, Any], ...] = ()  # of Trace
     limits: tuple[tuple[str, int], ...] = ()  # of options of the world
 
@@ -37,10 +38,10 @@ class Scale:
 
 SMALL = (("regimes", 10), ("latents", 12), ("channels", 24))
 SCALES = {
-    "paper": Scale("paper", 1.0, 200),
-    "quick": Scale("quick", 0.05, 200, (("steps", 1500),)),
+    "paper": Scale("paper", 1.0, 200, 3),
+    "quick": Scale("quick", 0.05, 200, 1, (("steps", 2500),)),
     # for the tests: everything runs, little is learned
-    "smoke": Scale("smoke", 0.0005, 8, (("steps", 60), ("align", False)), SMALL),
+    "smoke": Scale("smoke", 0.0005, 8, 1, (("steps", 60), ("align", False)), SMALL),
 }
 
 
@@ -61,6 +62,7 @@ class Model:
     label_noise: float = 0.0
     learned: tuple[int, ...] | None = None  # regimes to learn from; None: all
     align: bool = True
+    world: str = "paper"
 
     def about(self) -> dict[str, Any]:
         """For JSON."""
@@ -72,7 +74,7 @@ class Model:
         for name, most in scale.limits:
             if name in options:
                 options[name] = min(options[name], most)
-        return worlds.make("paper", seed=seed, **options)
+        return worlds.make(self.world, seed=seed, **options)
 
     def panel(self, world: worlds.World, scale: Scale) -> Panel:
         """What it learns from."""

@@ -1,4 +1,4 @@
-"""Figures of recovered paths: the trajectory, its calibration, one stage against two."""
+"""Figures along time: the trajectory, its calibration, one stage against two, residuals."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import plot
-from ..plot.style import INK, SOFT, colour, legend_above, panels_for
+from ..plot.style import COLOURS, GRID, INK, SOFT, colour, legend_above, panels_for, tidy
 from . import tables
 from .kept import Kept
 
@@ -76,6 +76,29 @@ def ood(kept: Kept) -> Any:
     return axes[0].figure
 
 
+def assumption(kept: Kept) -> Any:
+    """Residuals along a transition, valid and with an edge that no regime has."""
+    found = _first_world(kept, "assumption", "convexity")
+    if found is None:
+        return None
+    _, answer = found
+    cases = {name: _curves(answer[name]) for name in ("valid", "emergent edge")}
+    usual = cases["valid"]["algorithm1_residual"].mean()
+    axes = panels_for(None, 2, size=(4.4, 3.0))
+    for ax, who, scale, title in (
+        (axes[0], "algorithm1", usual, "Algorithm 1: distance from the mixture of means"),
+        (axes[1], "default", 1.0, "mechtrace: error of the mixed predictions"),
+    ):
+        for name, look in (("valid", SOFT), ("emergent edge", COLOURS[3])):
+            ax.plot(cases[name][f"{who}_residual"] / scale, color=look, label=name, lw=1.6)
+        _shade(ax, cases["valid"]["edge"] > 0)
+        tidy(ax, "step", "residual, valid transitions: about 1", grid="y")
+        _title(ax, title)
+    axes[1].set_ylabel("")
+    _one_legend(axes)
+    return axes[0].figure
+
+
 # -- parts -------------------------------------------------------------------------------------
 
 
@@ -105,6 +128,14 @@ def _dotted(ax: Any, curve: np.ndarray, label: str) -> None:
     ax.plot([], [], color=INK, lw=1.4, ls=":", label=label)
 
 
+def _shade(ax: Any, steps: np.ndarray) -> None:
+    """Where the edge is there."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], steps, [False]])))
+    for number, (a, b) in enumerate(zip(edges[::2], edges[1::2], strict=True)):
+        label = "the edge is active" if number == 0 else None
+        ax.axvspan(a, b - 1, color=GRID, zorder=0, lw=0, label=label)
+
+
 def _title(ax: Any, words: str) -> None:
     ax.set_title(words, fontsize=9, color=INK, loc="left")
 
@@ -112,7 +143,8 @@ def _title(ax: Any, words: str) -> None:
 def _one_legend(axes: Any) -> None:
     """That of the last panel, above all."""
     for ax in axes:
-        ax.get_legend().remove()
+        if ax.get_legend() is not None:
+            ax.get_legend().remove()
     handles, labels = axes[-1].get_legend_handles_labels()
     axes[0].figure.legend(
         handles, labels, loc="outside upper center", ncol=len(labels), frameon=False, fontsize=8

@@ -85,16 +85,31 @@ def _capacity() -> Iterator[Entry]:
     yield from _by_schedule(K10, same, "pooled", "K = 10, ")
 
 
+#: Trials behind one curve: as many as everywhere (None), a handful, or one recording.
+GROUPS = {"": None, ", of 10 trials": 10, ", of one recording": 1}
+
+
 def _window() -> Iterator[Entry]:
-    ask = Ask("windows", (("active", FIVE), ("schedule", "complex")))
-    for width, (corr, mae) in tables.WINDOW.items():
-        for column, printed, figure, better in (
-            ("corr", corr, "pooled", "more"), ("MAE", mae, "mae", "less"),
-        ):  # fmt: skip
-            # only Algorithm 1 has a window
-            part = {"algorithm1": str(width), "default": "default", "oracle": "oracle"}
-            where = tuple(Place.in_model(who, K5, ask, part[who], figure) for who in part)
-            yield Entry(f"w = {width}", column, printed, where, better)
+    for words, trials in GROUPS.items():
+        options: tuple[tuple[str, Any], ...] = (("active", FIVE), ("schedule", "complex"))
+        ask = Ask("windows", options if trials is None else (*options, ("trials", trials)))
+        for width, (corr, mae) in tables.WINDOW.items():
+            for column, printed, figure, better in (
+                ("corr", corr, "pooled", "more"), ("MAE", mae, "mae", "less"),
+            ):  # fmt: skip
+                # only Algorithm 1 has a window
+                part = {"algorithm1": str(width), "default": "default", "oracle": "oracle"}
+                where = tuple(Place.in_model(who, K5, ask, part[who], figure) for who in part)
+                shown = printed if trials is None else None
+                yield Entry(f"w = {width}{words}", column, shown, where, better)
+
+
+def _schedules() -> Iterator[Entry]:
+    for schedule, figures in tables.SCHEDULES.items():
+        ask = Ask("schedule", (("active", FIVE), ("schedule", schedule)))
+        for column, printed in zip(tables.SCHEDULE_COLUMNS, figures, strict=True):
+            place = Place.in_model("default", K5, ask, column)
+            yield Entry(schedule, column, printed, (place,), "")
 
 
 def _samples() -> Iterator[Entry]:
@@ -199,20 +214,32 @@ def _calibration() -> Iterator[Entry]:
 
 
 def _calibrated(ask: Ask) -> tuple[Place, ...]:
-    who = ("algorithm1", "default")
+    who = ("algorithm1", "default", "oracle")
     return tuple(Place.in_model(one, K5, ask, f"{one}_mse") for one in who)
+
+
+#: Worlds in which the assumption is tested.
+TESTED = {
+    "paper": K3,
+    **{
+        world: Model(f"{world}-k3", (("regimes", 3),), world=world)
+        for world in ("paper-positive", "laplace", "regime-noise", "linear-gaussian")
+    },
+}
 
 
 def _assumption() -> Iterator[Entry]:
     ask = Ask("convexity", (("active", (0, 1, 2)),))
-    for row in ("valid", "emergent edge"):
-        for column, figure, who in (
-            ("p of the KS test, all steps", "ks_p_all", "algorithm1"),
-            ("alarms of the KS test", "ks_alarms", "algorithm1"),
-            ("alarms of our test", "alarms", "default"),
-            ("p of our test, trials pooled", "pooled_p", "default"),
-        ):
-            yield Entry(row, column, None, (Place.in_model(who, K3, ask, row, figure),), "")
+    for world, model in TESTED.items():
+        for row in ("valid", "emergent edge"):
+            for column, figure, who in (
+                ("p of the KS test, all steps", "ks_p_all", "algorithm1"),
+                ("alarms of the KS test", "ks_alarms", "algorithm1"),
+                ("alarms of our test", "alarms", "default"),
+                ("p of our test, trials pooled", "pooled_p", "default"),
+            ):
+                place = Place.in_model(who, model, ask, row, figure)
+                yield Entry(f"{world}, {row}", column, None, (place,), "")
 
 
 #: Columns of Table 1, those of weights and those of latents: where a figure lies in a cell's row.
@@ -289,6 +316,7 @@ _ALL: tuple[tuple[str, str, Iterator[Entry]], ...] = (
     ("trajectory", "Figure: the trajectory 0 -> 2 -> 4", _trajectory()),
     ("calibration", "Figure: calibration of a two-regime change", _calibration()),
     ("scaling", "Table 3 and full scaling, K = 10 in 8 latents", _scaling()),
+    ("schedules", "Trajectory complexity", _schedules()),
     ("window", "Smoothing window, 5 active, complex", _window()),
     ("capacity", "Model capacity, K = 5 against 10", _capacity()),
     ("samples", "Sample efficiency", _samples()),

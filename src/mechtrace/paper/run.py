@@ -124,11 +124,18 @@ def jobs_for(names: Sequence[str], *, scale: str, seeds: int, device: str) -> li
         if name not in TABLES:
             raise ConfigError(f"there is no table {name!r}", fix=f"use one of {', '.join(TABLES)}")
     size, where = scale_named(scale), str(resolve_device(device))
+    # what takes longest comes first, lest it be waited for at the end
+    wanted = sorted(asked(list(names)).items(), key=lambda one: -_size(one[0]))
     return [
-        job_of(source, size, seed, where, asks)
-        for source, asks in asked(list(names)).items()
-        for seed in range(seeds)
+        job_of(source, size, seed, where, asks) for source, asks in wanted for seed in range(seeds)
     ]
+
+
+def _size(source: Source) -> int:
+    if not isinstance(source, Model):
+        return 0
+    options = dict(source.options)
+    return options["regimes"] * options.get("latents", 8)
 
 
 def job_of(

@@ -83,6 +83,15 @@ SCALING_W = {
     10: _row(0.989, 0.993, 0.997),
 }
 
+#: Properties of the schedules: regimes active at once at most ("2-3" and "all" of 5 printed), peak
+#: weight, and whether each regime only rises and then falls.
+SCHEDULE_COLUMNS = ("active at once", "peak", "monotone segments")
+SCHEDULES = {
+    "simple": _row(2, 1.0, 1),
+    "medium": _row(3, 0.7, 1),
+    "complex": _row(5, 0.5, 0),
+}
+
 #: Model capacity: alpha in three schedules by active regimes with K = 5; K = 10 is as above.
 CAPACITY = {
     2: _row(0.981, 0.990, 0.975),
