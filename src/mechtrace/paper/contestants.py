@@ -12,12 +12,14 @@ from ..baselines.protocol import Settings
 from ..jobs import Row
 from .models import Scale
 
-#: Recordings of each regime and settings of all methods, by scale.
-SIZES: dict[str, tuple[int, dict[str, Any]]] = {
-    "paper": (2000, {"transitions": 24_000_000}),
+#: Recordings of each regime, and trials of the transition, by scale.
+SIZES = {"paper": (2000, 200), "quick": (400, 200), "smoke": (20, 8)}
+#: Settings of all methods, by scale.
+SETTINGS: dict[str, dict[str, Any]] = {
+    "paper": {"transitions": 24_000_000},
     # with a third of it mechtrace has not yet found the latents (MCC 0.61 instead of 0.96)
-    "quick": (400, {"transitions": 1_000_000}),
-    "smoke": (20, {"transitions": 6000, "window": 5, "evaluations": 2}),
+    "quick": {"transitions": 1_000_000},
+    "smoke": {"transitions": 6000, "window": 5, "evaluations": 2},
 }
 
 
@@ -29,9 +31,9 @@ class Contestant:
 
     def job(self, scale: Scale, seed: int, device: str) -> Contest:
         """The cell of `mechtrace compare --world paper`."""
-        series, settings = SIZES[scale.name]
-        task = WorldTask(series=series, trials=scale.trials)
-        return Contest.of(self.method, task, Settings(**settings, seed=seed, device=device))
+        series, trials = SIZES[scale.name]
+        settings = Settings(**SETTINGS[scale.name], seed=seed, device=device)
+        return Contest.of(self.method, WorldTask(series=series, trials=trials), settings)
 
 
 class Contest(Cell):

@@ -37,6 +37,10 @@ WINDOW = 5
 #: With more than this a regime counts as alone: single rows of its peak are too noisy to calibrate
 #: by, and the first steps of Algorithm 1 are still on their way to the regime's mean.
 PURE = 0.8
+#: Recordings that are also looked at one by one.
+ALONE = 100
+#: Recordings of each regime from which the gating network learns, at the paper's scale.
+GATE_RECORDINGS = 2000
 #: With more than this a regime counts as active.
 AT_WORK = 0.05
 #: Weights at which the approximation error is measured, as in the paper.
@@ -57,33 +61,17 @@ def latents(one: Trained) -> Figures:
     }
 
 
-def recovery(
-    one: Trained,
-    *,
-    active: Sequence[int],
-    schedule: str = "simple",
-    window: int = WINDOW,
-    singles: bool = True,
-) -> Figures:
+def recovery(one: Trained, *, active: Sequence[int], schedule: str = "simple") -> Figures:
     """Weights of all trials together and one by one; W(t); errors raw and calibrated."""
     glide = _glide(one, schedule, active)
-    truth = glide.alpha[0]
-    pooled = {
-        "algorithm1": _algorithm1(one, glide, active, pool=True, window=window)[0],
-        "default": _default(one, glide, pool=True)[0],
-        "oracle": _oracle(one, glide, pool=True)[0],
-    }
-    out: Figures = {who: _score(one, truth, curve) for who, curve in pooled.items()}
-    if singles:
-        alone = {
-            "algorithm1": _algorithm1(one, glide, active, pool=False, window=window),
-            "default": _default(one, glide, pool=False),
-            "oracle": _oracle(one, glide, pool=False),
-        }
-        late = slice(one.lags, None)
-        for who, curves in alone.items():
-            found = [weight_correlation(truth[late], curve[late]) for curve in curves]
-            out[who]["single"] = float(np.mean(found))
+    some = _trials(glide, slice(0, ALONE))
+    truth, late = glide.alpha[0], slice(one.lags, None)
+    out: Figures = {}
+    for who in ("algorithm1", "default", "oracle"):
+        pooled, *_ = _answer(who, one, glide, active, pool=True)
+        alone = _answer(who, one, some, active, pool=False)
+        each = [weight_correlation(truth[late], curve[late]) for curve in alone]
+        out[who] = _score(one, truth, pooled) | {"single": float(np.mean(each))}
     return out
 
 
@@ -159,36 +147,45 @@ def simplex(one: Trained, *, active: Sequence[int], schedule: str = "simple") ->
     return out
 
 
-def two_stages(one: Trained, *, active: Sequence[int], schedule: str = "simple") -> Figures:
-    """The gating network alone on pure recordings and on transitions, and both stages."""
-    panel = one.world.simulate(one.scale.recordings(2000)).panel
-    gate = fit_gate(one.trace, panel)
-    late = slice(one.lags, None)
+def two_stages(
+    one: Trained, *, active: Sequence[int], schedule: str = "simple", past: int | None = None
+) -> Figures:
+    """The gating network alone on pure recordings and on transitions, and both stages.
+
+    The gate sees as much of the past as the experts, or so many steps; it is judged where it has
+    an answer.
+    """
+    panel = one.world.simulate(one.scale.recordings(GATE_RECORDINGS)).panel
+    gate = fit_gate(one.trace, panel, past=past)
     glide = _glide(one, schedule, active)
-    truth = glide.alpha[0]
-    pure, found = one.pure, gate.weights(one.pure.panel)
-    wanted = pure.alpha[:, late].reshape(-1, pure.alpha.shape[-1])
-    given = np.concatenate([curve[late] for curve in found])
+    truth, late = glide.alpha[0], slice(gate.past, None)
+    wanted = np.concatenate(one.pure.alpha[:, late])
+    given = np.concatenate([curve[late] for curve in gate.weights(one.pure.panel)])
     alone = gate.weights(glide.panel)
     pooled = {
         "stage 1 only": np.mean(alone, axis=0),
         "algorithm1": _algorithm1(one, glide, active, pool=True)[0],
         "default": _default(one, glide, pool=True)[0],
     }
-    out: Figures = {
-        "ID, stage 1 only": {
-            "pooled": weight_correlation(wanted, given),
-            "mse": float(((wanted - given) ** 2).mean()),
-            "accuracy": gate.accuracy,
-        },
-        **{f"OOD, {who}": _score(one, truth, curve) for who, curve in pooled.items()},
-        "curves": {
-            who: _short(curve, active) for who, curve in {"truth": truth, **pooled}.items()
-        },
+    found = {}
+    for who, curve in pooled.items():
+        known = np.isfinite(curve).all(axis=1) & (np.arange(len(curve)) >= one.lags)
+        found[f"OOD, {who}"] = _agreement(truth[known], curve[known])
+    each = [weight_correlation(truth[late], curve[late]) for curve in alone]
+    found["OOD, stage 1 only"]["single"] = float(np.mean(each))
+    shown = {"truth": truth, **pooled}
+    return {
+        "ID, stage 1 only": _agreement(wanted, given) | {"accuracy": gate.accuracy},
+        **found,
+        "curves": {who: _short(curve, active) for who, curve in shown.items()},
     }
-    found_alone = [weight_correlation(truth[late], curve[late]) for curve in alone]
-    out["OOD, stage 1 only"]["single"] = float(np.mean(found_alone))
-    return out
+
+
+def _agreement(truth: np.ndarray, curve: np.ndarray) -> Figures:
+    return {
+        "pooled": weight_correlation(truth, curve),
+        "mse": float(((truth - curve) ** 2).mean()),
+    }
 
 
 def curves(one: Trained, *, active: Sequence[int], schedule: str = "simple") -> Figures:
@@ -292,9 +289,20 @@ def _glide(one: Trained, schedule: str, active: Sequence[int]) -> Simulation:
 def _groups(glide: Simulation, size: int, most: int = 20) -> list[Simulation]:
     """The trials of a transition in groups of equal size, at most so many of them."""
     count = max(1, min(most, len(glide.latents) // size))
-    parts = [slice(g * size, (g + 1) * size) for g in range(count)]
+    return [_trials(glide, slice(g * size, (g + 1) * size)) for g in range(count)]
+
+
+def _trials(glide: Simulation, part: slice) -> Simulation:
     fields = ("observations", "latents", "alpha")
-    return [replace(glide, **{name: getattr(glide, name)[p] for name in fields}) for p in parts]
+    return replace(glide, **{name: getattr(glide, name)[part] for name in fields})
+
+
+def _answer(
+    who: str, one: Trained, glide: Simulation, active: Sequence[int], *, pool: bool
+) -> list[np.ndarray]:
+    if who == "algorithm1":
+        return _algorithm1(one, glide, active, pool=pool)
+    return (_default if who == "default" else _oracle)(one, glide, pool=pool)
 
 
 def _default(

@@ -38,7 +38,7 @@ class Scale:
 
 SMALL = (("regimes", 10), ("latents", 12), ("channels", 24))
 SCALES = {
-    "paper": Scale("paper", 1.0, 200, 3),
+    "paper": Scale("paper", 1.0, 500, 3),  # trials: as many as it names for the simplex table
     "quick": Scale("quick", 0.05, 200, 1, (("steps", 2500),)),
     # for the tests: everything runs, little is learned
     "smoke": Scale("smoke", 0.0005, 8, 1, (("steps", 60), ("align", False)), SMALL),
@@ -84,12 +84,14 @@ class Model:
             return panel
         return panel.select([world.regimes[k] for k in self.learned])
 
-    def train(self, world: worlds.World, scale: Scale, seed: int, device: str) -> Trace:
+    def train(
+        self, panel: Panel, world: worlds.World, scale: Scale, seed: int, device: str
+    ) -> Trace:
         """The trained model."""
         config = world.config
         settings = {"latents": config.latents, "lags": config.lags, "align": self.align}
         trace = Trace(seed=seed, device=device, **settings | dict(scale.settings))
-        return trace.fit(self.panel(world, scale), progress=False)
+        return trace.fit(panel, progress=False)
 
 
 @dataclass(frozen=True, eq=False)

@@ -57,23 +57,34 @@ def calibration(kept: Kept) -> Any:
 
 def ood(kept: Kept) -> Any:
     """The gating network alone, and both stages, on a transition that was never seen."""
-    found = _first_world(kept, "ood", "two_stages")
-    if found is None or "curves" not in found[1]:
+    asked = {ask.key: (ask, found) for ask, found in kept.asked("ood", "two_stages") if found}
+    answers = [(dict(ask.options), found[0]) for ask, found in asked.values()]
+    if not answers or any("curves" not in answer for _, answer in answers):
         return None
-    active, answer = found
-    part = _curves(answer["curves"])
-    axes = panels_for(None, 2, size=(4.6, 3.0))
-    for ax, who, name in (
-        (axes[0], "stage 1 only", "(a) gating network alone"),
-        (axes[1], "default", "(b) both stages"),
-    ):
-        plot.trajectory(_curve(part[who], active), ax, part["truth"], events=False)
-        _title(ax, f"{name}: correlation {answer[f'OOD, {who}']['pooled']:.3f}")
-    axes[1].plot([], [], color=INK, lw=1.8, label="mechtrace")
-    _dotted(axes[1], part["algorithm1"], "Algorithm 1")
-    axes[1].set_ylabel("")
+    axes = panels_for(None, len(answers) + 1, size=(4.0, 3.0))
+    for ax, (options, answer) in zip(axes, answers, strict=False):
+        _one_stage(ax, options, answer, "stage 1 only", f"gating network, {_sees(options)}")
+    last = axes[len(answers)]
+    options, answer = answers[0]
+    _one_stage(last, options, answer, "default", "both stages")
+    last.plot([], [], color=INK, lw=1.8, label="mechtrace")
+    _dotted(last, _curves(answer["curves"])["algorithm1"], "Algorithm 1")
+    for ax in axes[1:]:
+        ax.set_ylabel("")
     _one_legend(axes)
     return axes[0].figure
+
+
+def _one_stage(
+    ax: Any, options: Mapping[str, Any], answer: Mapping[str, Any], who: str, name: str
+) -> None:
+    part = _curves(answer["curves"])
+    plot.trajectory(_curve(part[who], list(options["active"])), ax, part["truth"], events=False)
+    _title(ax, f"{name}: correlation {answer[f'OOD, {who}']['pooled']:.3f}")
+
+
+def _sees(options: Mapping[str, Any]) -> str:
+    return f"sees {options['past']} steps" if "past" in options else "sees what experts see"
 
 
 def assumption(kept: Kept) -> Any:

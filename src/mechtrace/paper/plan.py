@@ -39,6 +39,8 @@ K10 = Model("k10", (("regimes", 10),))
 K3 = Model("k3", (("regimes", 3),))
 THREE, FIVE = (0, 2, 4), (0, 1, 2, 3, 4)
 LATENTS = Ask("latents")
+#: The column for which nothing is printed, and which most people will have.
+ALONE = "corr, one recording"
 #: Recordings of each of 50 regimes; the paper does not say, and 40,000 would be 100 GB at d = 128.
 OF_MANY = 4_000
 
@@ -53,6 +55,7 @@ def _sweep(printed: Mapping[float, tuple[Figure, ...]], option: str) -> Iterator
         paper = dict(zip(tables.SWEEP_COLUMNS, figures, strict=True))
         yield Entry(row, "MCC", paper["mcc"], _one(model, LATENTS, "mcc"))
         yield Entry(row, "corr", paper["corr"], _each(model, ask, "pooled"))
+        yield Entry(row, ALONE, None, _each(model, ask, "single"))
         yield Entry(row, "MAE raw", paper["mae_raw"], _each(model, ask, "mae"), "less")
         yield Entry(
             row, "MAE calibrated", paper["mae_calibrated"],
@@ -66,7 +69,7 @@ def _sweep(printed: Mapping[float, tuple[Figure, ...]], option: str) -> Iterator
 
 
 def _by_schedule(
-    model: Model, printed: Mapping[int, tuple[Figure, ...]], figure: str, prefix: str
+    model: Model, printed: Mapping[int, tuple[Figure | None, ...]], figure: str, prefix: str
 ) -> Iterator[Entry]:
     for count, figures in printed.items():
         for schedule, value in zip(SCHEDULES, figures, strict=True):
@@ -76,6 +79,9 @@ def _by_schedule(
 
 def _scaling() -> Iterator[Entry]:
     yield from _by_schedule(K10, tables.SCALING, "pooled", "alpha, ")
+    # nothing is printed for one recording
+    alone = dict.fromkeys(tables.SCALING, (None,) * len(SCHEDULES))
+    yield from _by_schedule(K10, alone, "single", "alpha of one recording, ")
     yield from _by_schedule(K10, tables.SCALING_W, "w", "W, ")
 
 
@@ -121,38 +127,39 @@ def _samples() -> Iterator[Entry]:
         yield Entry(row, "MCC", mcc, _one(model, LATENTS, "mcc"))
         yield Entry(row, "3 active", three, _each(model, _recovery(THREE), "pooled"))
         yield Entry(row, "5 active", five, _each(model, _recovery(FIVE), "pooled"))
+        yield Entry(row, f"3 active, {ALONE}", None, _each(model, _recovery(THREE), "single"))
 
 
 def _beyond() -> Iterator[Entry]:
-    # all changes are drawn alike: the first five are as good as any
-    active = FIVE
-    for d, printed in tables.BEYOND.items():
-        options = (("regimes", 50), ("latents", d), ("channels", 2 * d), ("change", "dense"))
-        model = Model(f"k50-d{d}", options, recordings=OF_MANY, align=False)
-        yield Entry(f"d = {d}, dense", "corr", printed, _each(model, _recovery(active), "pooled"))
-    options = (("regimes", 50), ("latents", 8), ("channels", 16), ("change", "two-edges"))
-    sparse = Model("k50-d8-two-edges", options, recordings=OF_MANY, align=False)
-    yield Entry(
-        "d = 8, two edges", "corr", tables.BEYOND_SPARSE,
-        _each(sparse, _recovery(active), "pooled"),
-    )  # fmt: skip
+    cases = [(d, "dense", printed) for d, printed in tables.BEYOND.items()]
+    for d, change, printed in (*cases, (8, "two-edges", tables.BEYOND_SPARSE)):
+        options = (("regimes", 50), ("latents", d), ("channels", 2 * d), ("change", change))
+        name = f"k50-d{d}" if change == "dense" else f"k50-d{d}-{change}"
+        model = Model(name, options, recordings=OF_MANY, align=False)
+        # all changes are drawn alike: the first five are as good as any
+        ask, row = _recovery(FIVE), f"d = {d}, {change.replace('-', ' ')}"
+        yield Entry(row, "corr", printed, _each(model, ask, "pooled"))
+        yield Entry(row, ALONE, None, _each(model, ask, "single"))
+
+
+#: Steps that the gating network sees: as many as the experts, and nearly half a recording.
+GATES = {" (2 steps)": None, " (20 steps)": 20}
 
 
 def _ood() -> Iterator[Entry]:
-    ask = Ask("two_stages", (("active", THREE),))
-    places = {
-        ("ID", "stage 1 only"): (("default", "ID, stage 1 only"),),
-        ("OOD", "stage 1 only"): (("default", "OOD, stage 1 only"),),
-        ("OOD", "two stages"): (
-            ("algorithm1", "OOD, algorithm1"), ("default", "OOD, default"),
-        ),
-    }  # fmt: skip
-    for key, (corr, mse) in tables.OOD.items():
-        for column, printed, figure, better in (
-            ("corr", corr, "pooled", "more"), ("MSE", mse, "mse", "less"),
-        ):  # fmt: skip
-            where = tuple(Place.in_model(who, K5, ask, x, figure) for who, x in places[key])
-            yield Entry(", ".join(key), column, printed, where, better)
+    options: tuple[tuple[str, Any], ...] = (("active", THREE),)
+    for (data, stages), (corr, mse) in tables.OOD.items():
+        for words, past in GATES.items() if stages == "stage 1 only" else [("", None)]:
+            ask = Ask("two_stages", options if past is None else (*options, ("past", past)))
+            who = {"other": stages} if words else {w: w for w in ("algorithm1", "default")}
+            for column, printed, figure, better in (
+                ("corr", corr, "pooled", "more"), ("MSE", mse, "mse", "less"),
+            ):  # fmt: skip
+                where = tuple(
+                    Place.in_model(one, K5, ask, f"{data}, {name}", figure)
+                    for one, name in who.items()
+                )
+                yield Entry(f"{data}, {stages}{words}", column, printed, where, better)
 
 
 def _impurity() -> Iterator[Entry]:
@@ -204,6 +211,8 @@ def _simplex() -> Iterator[Entry]:
 def _trajectory() -> Iterator[Entry]:
     where = _each(K5, _recovery(THREE), "pooled")
     yield Entry("0 -> 2 -> 4", "corr", tables.TRAJECTORY, where)
+    where = _each(K5, _recovery(THREE), "single")
+    yield Entry("0 -> 2 -> 4", ALONE, None, where)
     where = _calibrated(Ask("curves", (("active", THREE),)))
     yield Entry("0 -> 2 -> 4", "MSE calibrated", None, where, "less")
 

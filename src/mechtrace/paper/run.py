@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,13 @@ import torch
 
 from ..bench import machine
 from ..errors import ConfigError
-from ..estimator import load
+from ..estimator import Trace, load
 from ..fit import Listener, resolve_device
 from ..jobs import FAILED, FINISHED, Job, Row, collect, new_folder, plain
 from ..jobs.job import peak_memory
 from ..progress import duration
 from ..store import versions
+from ..worlds import World
 from .entries import Ask, Source
 from .measures import MEASURES
 from .models import Model, Scale, Trained, scale_named
@@ -68,33 +70,52 @@ class ModelJob(Job):
 
     def run(self, folder: Path, listeners: Sequence[Listener] = ()) -> Row:
         """Train, or take the trained model of before, and answer what is not yet answered."""
-        before = super().kept(folder) or {"measures": {}, "train_seconds": None}
-        began = time.perf_counter()
-        world = self.model.draw(self.seed, self.scale)
-        stored = folder / "models" / f"{self.stem}.mechtrace"
-        taught = before["train_seconds"]
-        if stored.exists():
-            trace = load(stored)
-        else:
-            trace = self.model.train(world, self.scale, self.seed, self.device)
-            taught = time.perf_counter() - began
-            stored.parent.mkdir(exist_ok=True)
-            trace.save(stored)
+        before = super().kept(folder) or {"measures": {}}
+        clock = _Clock(dict(before.get("timings", {})))
+        with clock("world"):
+            world = self.model.draw(self.seed, self.scale)
+        trace = self._trained(world, folder / "models" / f"{self.stem}.mechtrace", clock)
         one = Trained(world, trace, self.scale)
         measures = dict(before["measures"])
         for ask in self.asks:
             if ask.key not in measures:
-                measures[ask.key] = plain(MEASURES[ask.measure](one, **dict(ask.options)))
+                with clock(ask.key):
+                    found = MEASURES[ask.measure](one, **dict(ask.options))
+                measures[ask.key] = plain(found)
         return self.row(
             FINISHED,
             reason=None,
             measures=measures,
-            train_seconds=taught,
-            seconds=time.perf_counter() - began,
+            timings=clock.seconds,
+            seconds=sum(clock.seconds.values()),
             memory_mb=peak_memory() / 1e6,
             machine=machine(torch.device(self.device)),
             versions=versions(),
         )
+
+    def _trained(self, world: World, stored: Path, clock: _Clock) -> Trace:
+        if stored.exists():
+            return load(stored)
+        with clock("data"):
+            panel = self.model.panel(world, self.scale)
+        with clock("fit"):
+            trace = self.model.train(panel, world, self.scale, self.seed, self.device)
+        stored.parent.mkdir(exist_ok=True)
+        trace.save(stored)
+        return trace
+
+
+class _Clock:
+    """Seconds of everything that was done, by name."""
+
+    def __init__(self, seconds: dict[str, float]) -> None:
+        self.seconds = seconds
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        began = time.perf_counter()
+        yield
+        self.seconds[name] = round(time.perf_counter() - began, 3)
 
 
 def reproduce(
