@@ -84,8 +84,8 @@ def reproduce(
     for name, lines in found.items():
         say(f"\n{TABLES[name].title} ({scale}, seeds: {seeds})")
         say(compare.text(lines))
-        for words in compare.leads(lines):
-            say(words)
+        if name == "methods":  # whose rows compete
+            say("\n".join(compare.leads(lines)))
     for row in failed:
         say(f"{row['stem']} failed: {row['reason']}")
     write_json(json_file, {n: [line.to_dict() for line in lines] for n, lines in found.items()})

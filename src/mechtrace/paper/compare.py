@@ -119,6 +119,8 @@ def leads(lines: Sequence[Measured]) -> list[str]:
     return said
 
 
+#: Below this a value is shown by its power of ten alone.
+TINY = 5e-5
 #: Whose answers a column holds.
 HEADS = dict(zip(WHO, ("algorithm 1", "mechtrace", "oracle", "other methods"), strict=True))
 
@@ -143,9 +145,11 @@ def _cells(lines: Sequence[Measured]) -> list[tuple[str, ...]]:
 def shown(figure: Figure) -> str:
     """A value with its spread.
 
-    >>> shown(Figure(0.9876, 0.01)), shown(Figure(0.00049))
-    ('0.988 +- 0.010', '0.0005')
+    >>> shown(Figure(0.9876, 0.01)), shown(Figure(0.00049)), shown(Figure(1.2e-21, 1e-21))
+    ('0.988 +- 0.010', '0.0005', '1e-21')
     """
+    if 0 < abs(figure.value) < TINY:  # how far below is all that matters
+        return f"{figure.value:.0e}"
     digits = 3 if abs(figure.value) >= 0.01 or figure.value == 0 else 4
     spread = "" if figure.spread is None else f" +- {figure.spread:.{digits}f}"
     return f"{figure.value:.{digits}f}{spread}"
