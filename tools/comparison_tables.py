@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from mechtrace.baselines.printed import PRINTED
 from mechtrace.paper import tables
 
 RESULTS = Path(__file__).parent.parent / "results"
@@ -55,8 +56,8 @@ def comparison() -> str:
 
 def homes() -> str:
     """Every method in its authors' own world."""
-    files = [_read(path) for path in sorted(RESULTS.glob("homes-*.json"))]
-    if not files:
+    rows = [_read(path) for path in sorted((RESULTS / "homes").glob("*.json"))]
+    if not rows:
         return ""
     lines = [
         "### In their authors' own worlds",
@@ -69,19 +70,16 @@ def homes() -> str:
         " printed | machine |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    latest = {name: result for result in files for name in {r["method"] for r in result["rows"]}}
-    for name in sorted(latest):
-        result = latest[name]
-        home = result["homes"][name]
-        rows = [row for row in result["rows"] if row["method"] == name]
-        own, chosen = ([row[key] for row in rows] for key in ("mcc", "mcc_oracle"))
-        states = [row["accuracy"] for row in rows if row["accuracy"] is not None]
+    for name in sorted({row["method"] for row in rows}):
+        mine = _of_one_recipe([row for row in rows if row["method"] == name])
+        own, chosen = ([row[key] for row in mine] for key in ("mcc", "mcc_oracle"))
+        states = [row["accuracy"] for row in mine if row["accuracy"] is not None]
         lines.append(
             f"| {name} | {_mean(own):.3f} ({min(own):.3f}) | {_mean(chosen):.3f} |"
-            f" {f'{_mean(states):.1%}' if states else 'NA'} | {len(rows)} |"
-            f" {_shown(home, result['share'])} |"
-            f" {_mean([row['seconds'] for row in rows]):.0f} |"
-            f" {_printed(result, name)} | {result['machine']} |"
+            f" {f'{_mean(states):.1%}' if states else 'NA'} | {len(mine)} |"
+            f" {_shown(mine[0]['home'], mine[0]['share'])} |"
+            f" {_mean([row['seconds'] for row in mine]):.0f} |"
+            f" {_printed(name, mine[0]['home']['world'])} | {mine[0]['machine']} |"
         )
     lines += ["", "`mechtrace bench homes`"]
     return "\n".join(lines) + "\n"
@@ -136,15 +134,25 @@ def _spread(figure: dict[str, Any]) -> str:
     return f"{figure['mean']:.3f} +- {figure['sd'] or 0:.3f}"
 
 
-def _printed(result: dict[str, Any], name: str) -> str:
+def _of_one_recipe(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those that learned in the same way: the longest, and of these what most worlds show."""
+    alike: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        recipe = json.dumps([row["home"], row["share"], row["device"]], sort_keys=True)
+        alike.setdefault(recipe, []).append(row)
+    return max(alike.values(), key=lambda some: (some[0]["share"], len(some)))
+
+
+def _printed(name: str, world: str) -> str:
+    """What the authors print for a method at home."""
     mine = name.partition("-")[0]
     found = [
-        f"{row['value']:.2f} ({row['metric']}; {row['note']})"
-        for row in result["printed"]
-        if row["method"].lower() == mine
-        and row["world"] == result["homes"][name]["world"]
-        and row["value"] is not None
-        and row["spread"] is None
+        f"{row.value:.2f} ({row.metric}; {row.note})"
+        for row in PRINTED
+        if row.method.lower() == mine
+        and row.world == world
+        and row.value is not None
+        and row.spread is None
     ]
     return "; ".join(found) or "not found"
 

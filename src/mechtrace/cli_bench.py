@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,6 +15,7 @@ from .cli_options import (
     Quiet,
     Steps,
     Worlds,
+    check_targets,
     numbers,
     sayer,
     trained_with,
@@ -257,18 +259,30 @@ def bench_homes(
     seeds: Worlds = 3,
     first: Annotated[int, typer.Option(help="Seed of the first of them.")] = 0,
     share: Annotated[float, typer.Option(help="Share of the usual training.")] = 1.0,
+    workers: Annotated[int, typer.Option(help="How many learn at once.", min=1)] = 1,
     device: Device = "auto",
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Folder that keeps what is computed.")
+    ] = Path("results/homes"),
+    fresh: Annotated[bool, typer.Option("--fresh", help="Compute again what is kept.")] = False,
     json_file: Json = None,
     quiet: Quiet = False,
 ) -> None:
     """Other people's methods in their authors' own worlds: is our version of them a fair one?
 
+    Each learns in a process of its own; the same command goes on where it was stopped. The exit
+    code is 1 if one failed.
+
     Example: mechtrace bench homes --methods ivae,pcl --seeds 1
     """
     from .baselines.homes import HOMES, homes_study
 
-    homes_study(
-        [name.strip() for name in methods.split(",")] if methods else list(HOMES),
-        seeds=seeds, first=first, share=share, device=device, say=sayer(quiet),
-        keep=lambda result: write_json(json_file, result),
+    check_targets([json_file])
+    rows = homes_study(
+        [name.strip() for name in methods.split(",")] if methods else list(HOMES), out,
+        seeds=seeds, first=first, share=share, workers=workers, device=device, fresh=fresh,
+        say=sayer(quiet), live=not quiet,
     )  # fmt: skip
+    write_json(json_file, {"rows": rows})
+    if any(row["status"] == "failed" for row in rows):
+        raise typer.Exit(1)

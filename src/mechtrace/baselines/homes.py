@@ -5,23 +5,26 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from scipy.optimize import linear_sum_assignment
 
 from ..bench import machine
 from ..errors import ConfigError
-from ..fit import resolve_device
+from ..fit import Listener, resolve_device
+from ..jobs import FINISHED, Job, Row, collect, new_folder
 from ..metrics import linear_r2, mean_correlation
+from ..progress import duration
 from ..store import versions
 from ..worlds import peers
 from . import make
-from .printed import PRINTED
 from .protocol import Method, Truth
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Home:
     """A world of `worlds.peers`, and how long the method learns there."""
 
@@ -71,72 +74,105 @@ HOMES = {
 }
 
 
+@dataclass(frozen=True)
+class HomeJob(Job):
+    """A method at home, in a fresh world."""
+
+    method: str
+    home: Home
+    number: int
+    share: float  # of the usual training
+    device: str
+
+    @property
+    def kind(self) -> str:
+        """The method."""
+        return self.method
+
+    @property
+    def seed(self) -> int:
+        """Of the world and of the method."""
+        return self.number
+
+    def about(self) -> dict[str, Any]:
+        """All that its result depends on."""
+        home = asdict(self.home)
+        of_job = {"method": self.method, "seed": self.seed, "share": self.share}
+        return of_job | {"device": self.device, "home": home}
+
+    def words(self, row: Row) -> str:
+        """MCC, states and cost."""
+        states = f", states {row['accuracy']:.1%}" if row["accuracy"] is not None else ""
+        return (
+            f"MCC {row['mcc']:.3f} (oracle-selected {row['mcc_oracle']:.3f}){states},"
+            f" {duration(row['seconds'])}"
+        )
+
+    def run(self, folder: Path, listeners: Sequence[Listener] = ()) -> Row:
+        """Learn there and be judged on new recordings."""
+        home = self.home
+        world = peers.make(home.world, seed=self.seed, **home.options)
+        known = world.simulate(max(1, home.judged // 5), seed=5)
+        test = world.simulate(home.judged, seed=1)
+        method = make(
+            self.method,
+            latents=test.latents.shape[-1],
+            states=1 + int(test.states.max()) if test.states is not None else 2,
+            seed=self.seed,
+            device=self.device,
+            transitions=max(1, round(self.share * home.transitions)),
+            batch=home.batch if self.device == "cuda" else None,
+            **home.settings,
+        )
+        began = time.perf_counter()
+        truth = Truth(known.panel, list(known.latents))
+        method.fit(world.simulate().panel, listeners=listeners, truth=truth)
+        seconds = time.perf_counter() - began
+        told = getattr(method, "training_", {})
+        chosen = _judge(method.oracle_selected(), test)
+        return self.row(
+            FINISHED,
+            reason=None,
+            **_judge(method, test),
+            **{f"{figure}_oracle": value for figure, value in chosen.items()},
+            seconds=seconds,
+            training={name: value for name, value in told.items() if name != "history"},
+            machine=machine(torch.device(self.device)),
+            versions=versions(),
+        )
+
+
 def homes_study(
-    methods: Sequence[str] = tuple(HOMES),
+    methods: Sequence[str],
+    out: Path,
     *,
     seeds: int = 3,
     first: int = 0,
-    device: str = "auto",
     share: float = 1.0,
+    workers: int = 1,
+    device: str = "auto",
+    fresh: bool = False,
     say: Callable[[str], None] = print,
-    keep: Callable[[dict[str, Any]], None] = lambda result: None,
-) -> dict[str, Any]:
+    live: bool = True,
+) -> list[Row]:
     """MCC, and state accuracy where there are states, over fresh worlds.
 
-    `share` of the usual training is done (a short try); `keep` is given the result so far.
+    `share` of the usual training is done (a short try). Rows are kept in `out`.
     """
     for name in methods:
         if name not in HOMES:
             fix = f"use one of {', '.join(HOMES)}"
             raise ConfigError(f"no world is known as the home of {name!r}", fix=fix)
-    names = {name.partition("-")[0] for name in methods}
-    on_gpu = resolve_device(device).type == "cuda"
-    rows: list[dict[str, Any]] = []
-    about = {
-        "homes": {name: asdict(HOMES[name]) for name in methods},
-        "printed": [asdict(row) for row in PRINTED if row.method.lower() in names],
-        "device": device,
-        "share": share,
-        "machine": machine(resolve_device(device)),
-        "versions": versions(),
-    }
-    result: dict[str, Any] = about | {"rows": rows}
-    for name in methods:
-        for seed in range(first, first + seeds):
-            rows.append(_one(name, HOMES[name], seed, device, on_gpu, share))
-            say(_line(rows[-1]))
-            keep(result)
-    return result
-
-
-def _one(
-    name: str, home: Home, seed: int, device: str, on_gpu: bool, share: float
-) -> dict[str, Any]:
-    world = peers.make(home.world, seed=seed, **home.options)
-    known = world.simulate(max(1, home.judged // 5), seed=5)
-    test = world.simulate(home.judged, seed=1)
-    method = make(
-        name,
-        latents=test.latents.shape[-1],
-        states=1 + int(test.states.max()) if test.states is not None else 2,
-        seed=seed,
-        device=device,
-        transitions=max(1, round(share * home.transitions)),
-        batch=home.batch if on_gpu else None,
-        **home.settings,
-    )
-    began = time.perf_counter()
-    method.fit(world.simulate().panel, truth=Truth(known.panel, list(known.latents)))
-    row = {
-        "method": name,
-        "world": home.world,
-        "seed": seed,
-        "seconds": time.perf_counter() - began,
-        "training": {k: v for k, v in getattr(method, "training_", {}).items() if k != "history"},
-    }
-    row |= _judge(method, test)
-    chosen = _judge(method.oracle_selected(), test)
-    return row | {f"{figure}_oracle": value for figure, value in chosen.items()}
+    where = resolve_device(device).type
+    jobs = [
+        HomeJob(name, HOMES[name], seed, share, where)
+        for name in methods
+        for seed in range(first, first + seeds)
+    ]
+    new_folder(out, out)
+    rows: list[Row] = []
+    collect(jobs, out, rows, workers=workers, fresh=fresh, say=say, live=live)
+    return rows
 
 
 def _judge(method: Method, test: peers.Recordings) -> dict[str, float | None]:
@@ -165,11 +201,3 @@ def _accuracy(method: Method, test: peers.Recordings) -> float | None:
     np.add.at(table, (found[known].argmax(axis=1), truth[known]), 1)
     rows, columns = linear_sum_assignment(-table)
     return float(table[rows, columns].sum() / table.sum())
-
-
-def _line(row: dict[str, Any]) -> str:
-    states = f", states {row['accuracy']:.1%}" if row["accuracy"] is not None else ""
-    return (
-        f"{row['method']} at home, seed {row['seed']}: MCC {row['mcc']:.3f}"
-        f" (oracle-selected {row['mcc_oracle']:.3f}){states}, {row['seconds']:.0f} s"
-    )

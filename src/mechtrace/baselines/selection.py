@@ -28,6 +28,7 @@ class BestMatch:
     ) -> None:
         self.model, self.truth, self.encode, self.score = model, truth, encode, score
         self.best, self.step = -np.inf, 0
+        self.scores: list[tuple[int, float]] = []  # after each evaluation
         self.weights: dict[str, Tensor] = {}
 
     def __call__(self, progress: Progress) -> None:
@@ -39,6 +40,7 @@ class BestMatch:
         found = np.concatenate([z[late] for z in self.encode(self.truth.panel)])
         rows = np.isfinite(found).all(axis=1)
         score = self.score(known[rows], found[rows])
+        self.scores.append((progress.step, score))
         if score > self.best:
             self.best, self.step = score, progress.step
             self.weights = {n: w.detach().clone() for n, w in self.model.state_dict().items()}

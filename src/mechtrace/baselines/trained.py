@@ -123,6 +123,7 @@ class TrainedMethod(Method):
             "seconds": round(now.seconds, 3),
             "transitions_per_second": steps * shown.transitions(settings.lags) / now.seconds,
             "history": now.history,
+            "matches": self._best.scores if self._best else [],
             "device": device.type,
         }
         self._after_training(panel, train)
