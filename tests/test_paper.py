@@ -288,7 +288,7 @@ def test_the_page_has_every_table_with_its_question_and_its_command(kept, tool, 
     reached = sum(line.reached for line in judged)
     assert f"Of {len(judged)} cells with a printed correlation or MCC" in page
     assert f"our default reaches {reached}.**" in page
-    assert page.count("not yet explained") > 0
+    assert page.count("Short of the paper's figure") > 0
 
 
 def test_the_page_without_rows_says_so(tool, tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from mechtrace.paper import compare
@@ -90,7 +91,7 @@ def _section(table: Table, kept: Kept, lines: Sequence[compare.Measured]) -> str
     out += [compare.markdown(lines), ""]
     below = [line for line in lines if line.reached is False]
     if below:
-        why = WHY.get(table.name) or "Short of the paper's figure, not yet explained:"
+        why = WHY.get(table.name) or "Short of the paper's figure:"
         out += [why, "", *(f"- {words}" for words in _cells(below)), ""]
     return "\n".join(out)
 
@@ -115,7 +116,14 @@ def _cells(lines: Sequence[compare.Measured]) -> Iterator[str]:
         entry = line.entry
         assert entry.printed is not None  # else nothing could be missed
         mine = compare.shown(line.found["default"][0])
-        yield f"{entry.row}, {entry.column}: {mine} (paper {compare.shown(entry.printed)})"
+        words = f"{entry.row}, {entry.column}: {mine} (paper {compare.shown(entry.printed)})"
+        if "oracle" in line.found:
+            oracle = line.found["oracle"][0]
+            short = replace(line, found={"default": (oracle, 0)}).reached is False
+            words += f"; oracle {compare.shown(oracle)}" + (
+                ": true latents do not reach it either" if short else ""
+            )
+        yield words
 
 
 def draw(results: Path, images: Path) -> list[Path]:
