@@ -279,7 +279,7 @@ def test_the_command_writes_pictures_as_arrays(tmp_path, command) -> None:
     np.testing.assert_array_equal(panel.values, direct.values[:])
     assert panel.regimes == direct.regimes
     code, _, error = command("simulate", "--out", tmp_path / "film.csv", *small)
-    assert (code, "images do not fit a table; write them as .npz" in error) == (2, True)
+    assert (code, "images do not fit a table; use to_npz (a .npz file)" in error) == (2, True)
     large = ["--world", "cartpole", "--series", 400]
     code, _, error = command("simulate", "--out", tmp_path / "large.npz", *large)
     assert (code, "would take 3.3 GB; use fewer --series" in error) == (2, True)

@@ -121,7 +121,7 @@ def test_a_panel_of_frames_is_like_one_of_arrays(panel, monkeypatch) -> None:
     both = joined([panel, same], ["a", "b"], "two")
     np.testing.assert_array_equal(both.values[28:33], np.concatenate([FILM[28:], FILM[:3]]))
     assert both.names.tolist()[-1] == "b/r"
-    with pytest.raises(DataError, match=r"images do not fit a table; write them as \.npz"):
+    with pytest.raises(DataError, match=r"images do not fit a table; use to_npz"):
         panel.to_frame()
 
 

@@ -28,7 +28,9 @@ def to_frame(panel: Panel) -> pd.DataFrame:
     import pandas as pd
 
     if panel.is_image:
-        raise DataError("images do not fit a table", where=panel.source, fix="write them as .npz")
+        raise DataError(
+            "images do not fit a table", where=panel.source, fix="use to_npz (a .npz file)"
+        )
     # Categories keep 10 million names small, and keep the order of the regimes.
     names = pd.Index(panel.names.tolist(), dtype=str)
     columns: dict[str, Any] = {"series": pd.Categorical.from_codes(panel.series_index(), names)}
