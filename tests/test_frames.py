@@ -9,11 +9,13 @@ import pytest
 import torch
 
 import mechtrace as mt
+from mechtrace import batches, latents, windows
 from mechtrace import frames as frames_module
-from mechtrace import latents, windows
+from mechtrace.config import RunConfig
 from mechtrace.errors import DataError
 from mechtrace.frames import Frames, Joined, Picked, Stored, join_rows, pick_rows
 from mechtrace.joining import joined
+from mechtrace.training import Run
 
 FILM = np.random.default_rng(0).integers(0, 256, (30, 4, 6), dtype=np.uint8)
 
@@ -182,3 +184,20 @@ def test_frames_are_never_asked_for_in_bulk(monkeypatch) -> None:
     again = mt.Trace(**SETTINGS).fit(made, progress=False)  # drawn when asked for
     np.testing.assert_array_equal(encoded[7], again.encode(made)[7])
     assert model.facts_["fingerprint"] != again.facts_["fingerprint"]
+
+
+def test_evaluation_in_pieces_says_the_same(monkeypatch) -> None:
+    made = mt.worlds.make("cartpole", size=16, length=24).simulate(12).panel
+    uneven = made.values.pick(np.r_[: len(made.values) - 10])
+    panel = replace(
+        made, values=uneven, offsets=np.append(made.offsets[:-1], len(uneven)),
+        codes=made.codes[: len(uneven)],
+    )  # fmt: skip
+    run = Run.prepare(panel, RunConfig.from_options(**SETTINGS))
+    held = run.trainer.held_out
+    held.load(0, noise_seed=-1)
+    whole, (one,) = run.trainer.evaluate(), list(held.pieces())
+    assert one[0].shape == held.x.shape
+    monkeypatch.setattr(batches, "PIECE_PIXELS", 5 * 3 * 24 * 256)
+    assert {piece[0].shape[1] for piece in held.pieces()} == {3, 64 % 3}
+    assert run.trainer.evaluate() == pytest.approx(whole, rel=1e-5)

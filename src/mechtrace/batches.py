@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
@@ -14,6 +15,10 @@ from .windows import CropSampler, crop_rows
 
 #: A panel lives on the GPU while it takes at most this share of the free memory there.
 RESIDENT_SHARE = 0.6
+#: Pixels that are looked at in one call outside of training.
+PIECE_PIXELS = 1 << 23
+
+Piece = tuple[Tensor, Tensor, Tensor | None]
 
 
 class Batches:
@@ -67,6 +72,19 @@ class Batches:
         seed = step if noise_seed is None else noise_seed
         self._generator.manual_seed(self.sampler.seed * 1_000_003 + seed)
         self.noise.normal_(generator=self._generator)
+
+    def pieces(self) -> Iterator[Piece]:
+        """What is loaded: x, noise and what of them is valid.
+
+        Pictures come a few series at a time, because hidden layers are larger still.
+        """
+        series = many = self.noise.shape[1]
+        if self.panel.is_image:
+            many = max(1, PIECE_PIXELS * series // math.prod(self.x.shape))
+        for first in range(0, series, many):
+            some = slice(first, first + many)
+            valid = None if self.valid is None else self.valid[:, some]
+            yield self.x[:, some], self.noise[:, some], valid
 
 
 def on_device(panel: Panel, device: torch.device) -> Tensor | None:
