@@ -12,7 +12,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from .errors import DataError
-from .readers.parts import row_chunks
+from .frames import row_chunks
 from .series import Panel
 
 #: A scale may leave the ratio of the standard deviations by this factor. Where correlations have

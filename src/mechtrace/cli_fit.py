@@ -33,8 +33,8 @@ def fit(
         list[Path] | None,
         typer.Argument(
             metavar="DATA",
-            help="Labelled recordings: files (.csv, .tsv, .parquet, .npz), folders or patterns"
-            " in quotes.",
+            help="Labelled recordings: files (.csv, .tsv, .parquet, .npz), folders, patterns in"
+            " quotes, videos or folders of images.",
         ),
     ] = None,
     out: Annotated[
@@ -50,6 +50,9 @@ def fit(
     ] = "",
     missing: Missing = None,
     gap: Gap = None,
+    size: Annotated[
+        str | None, typer.Option(metavar="HxW", help="Resize pictures, as 64x64.")
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="Settings from a TOML file.")] = None,
     latents: Annotated[int | None, typer.Option(help="Latent dimensions.")] = None,
     lags: Annotated[int | None, typer.Option(help="Steps of history an expert sees.")] = None,
@@ -92,6 +95,7 @@ def fit(
       mechtrace fit runs.csv --regime gait --series subject,trial --missing gap -o gait.mechtrace
       mechtrace fit 'walk/*.csv' 'run/*.csv' --out gait.mechtrace
       mechtrace fit runs/ --dry-run
+      mechtrace fit films/ --size 64x64 --out film.mechtrace
       mechtrace fit runs.csv --write-config run.toml
       mechtrace fit runs.csv --config run.toml --out gait.mechtrace
     """
@@ -108,7 +112,7 @@ def fit(
     settings |= {name: value for name, value in flags.items() if value is not None}
     chosen = RunConfig.from_options(**settings)
     columns = {"time": time, "series": series, "regime": regime, "channels": named(channels),
-               "missing": missing, "gap": gap}  # fmt: skip
+               "missing": missing, "gap": gap, "size": size}  # fmt: skip
     roles |= {name: value for name, value in columns.items() if value is not None}
     check_targets([out, log, write_config, json_file], data or [])
     if not data and write_config is None:
@@ -153,6 +157,8 @@ def read_labelled(data: list[Path], roles: dict[str, Any]) -> Reading:
         if text:
             fix += f" (columns with text here: {', '.join(text[:8])})"
         what = "no column is known to hold the regime"
+        if reading.panel.is_image:
+            what, fix = "the recordings have no regime", "put those of each regime into a folder"
         raise DataError(what, where=reading.panel.source, fix=fix)
     return reading
 

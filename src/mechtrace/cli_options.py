@@ -50,7 +50,8 @@ Data = Annotated[
     list[Path],
     typer.Argument(
         metavar="DATA",
-        help="Recordings: files (.csv, .tsv, .parquet, .npz), folders or patterns in quotes.",
+        help="Recordings: files (.csv, .tsv, .parquet, .npz), folders, patterns in quotes, videos"
+        " or folders of images.",
     ),
 ]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A trained model.")]

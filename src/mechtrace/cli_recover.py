@@ -247,7 +247,9 @@ def _model_and_data(
         fix = "name the model first, then the data"
         raise DataError("this is data, not a mechtrace file", where=str(model), fix=fix)
     trace = load(model)
-    reading = read_inputs(data, channels=trace.channels_, labelled=False, **roles)
+    shape = trace.model_.shape
+    size = "x".join(map(str, shape)) if len(shape) == 2 else None  # pictures as in training
+    reading = read_inputs(data, channels=trace.channels_, labelled=False, size=size, **roles)
     say(reading.how)
     step = trace.facts_.get("step")
     if reading.said and reading.roles.get("time") is None and step not in (None, 1.0):

@@ -72,8 +72,11 @@ def simulate(
       mechtrace simulate --out runs.csv --series 100
       mechtrace simulate --out glide.csv --transition simple --active 0,2,4 --series 1
       mechtrace simulate --out noisy.parquet --set noise=0.3 --set regimes=3
+      mechtrace simulate --out film.npz --world cartpole --set size=64 --series 20
     """
     from . import worlds
+    from .errors import DataError
+    from .frames import MOST_BYTES
     from .writers import check_table, write_panel
 
     check_targets([out, truth, json_file])
@@ -84,6 +87,12 @@ def simulate(
     else:
         chosen = numbers(active) if active else None
         result = drawn.transition(transition, series=series, active=chosen, seed=seed)
+    size = result.panel.values.nbytes
+    if size > MOST_BYTES:
+        what = f"the recordings would take {size / 1e9:.1f} GB"
+        raise DataError(
+            what, where=str(out), fix="use fewer --series, or --set size=64 --set length=50"
+        )
     write_panel(result.panel, out)
     if truth is not None:
         worlds.write_truth(result, truth)

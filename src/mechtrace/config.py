@@ -172,6 +172,7 @@ DATA_SETTINGS = {
     "regime": "column with the regime",
     "channels": "columns that were measured",
     "missing": "missing cells: error, gap or interpolate",
+    "size": "pictures are resized to this, as 64x64",
     "gap": "largest step in time that continues a recording",
 }
 

@@ -85,7 +85,7 @@ def _from_table(path: Path) -> list[Trajectory]:
     )
     found = []
     for i in range(len(panel)):
-        values = panel[i].values.astype(float)
+        values = np.asarray(panel[i].values, dtype=float)
         *curves, residual = np.split(values, [len(regimes) * n for n in (1, 2, 3)], axis=1)
         flag = panel.regime_names_of(i)
         flag = np.full(len(values), "") if flag is None else flag

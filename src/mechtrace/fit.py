@@ -172,8 +172,13 @@ class Trainer:
     @torch.no_grad()
     def evaluate(self) -> float:
         """Score of held-out series (ELBO per step), always with the same noise."""
-        held = self.held_out
-        return float(self.model.score(self.model(held.x, held.noise, held.valid)))
+        scores, rows = [], []
+        for x, noise, valid in self.held_out.pieces():
+            scores.append(float(self.model.score(self.model(x, noise, valid))))
+            rows.append(noise[..., 0].numel() if valid is None else int(valid.sum()))
+        if len(scores) == 1:
+            return scores[0]
+        return sum(s * n for s, n in zip(scores, rows, strict=True)) / sum(rows)
 
     def _judge(self, elbo: float, loss: float) -> None:
         """Keep the best weights and count the evaluations without gain."""

@@ -74,7 +74,8 @@ class _Sample(NamedTuple):
 
 def _sample(model: SequentialVAE, batches: Batches) -> _Sample:
     batches.load(0)
-    mean, log_scale = model.encode(batches.x)
+    encoded = [model.encode(x) for x, _, _ in batches.pieces()]
+    mean, log_scale = (torch.cat(parts, dim=1) for parts in zip(*encoded, strict=True))
     width = log_scale.exp()
     z = mean + width * batches.noise
     lags = model.config.lags

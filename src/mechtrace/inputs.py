@@ -17,6 +17,7 @@ from .readers.dialect import dialect_of
 from .readers.files import TABLES, column_names, existing_file, read_table
 from .readers.names import listed, natural_key, shown
 from .readers.parts import Roles
+from .readers.pictures import find_recordings, names_of, parse_size
 from .readers.table import frame_parts
 from .series import Panel
 
@@ -91,9 +92,13 @@ def size(panel: Panel) -> str:
     """How much there is, and what of."""
     names = ", ".join(panel.channels[:8]) + (", ..." if len(panel.channels) > 8 else "")
     several = "s" if len(panel.channels) != 1 else ""
-    counts = f"{len(panel):,} series, {panel.rows:,} rows, {len(panel.channels)} channel{several}"
+    counts = f"{len(panel):,} series, {panel.rows:,} rows, "
+    if panel.is_image:
+        counts += f"pictures of {panel.shape[0]} x {panel.shape[1]} pixels"
+    else:
+        counts += f"{len(panel.channels)} channel{several} ({names})"
     regimes = f"; regimes: {', '.join(panel.regimes[:12])}" if panel.labelled else ""
-    return f"{counts} ({names}){regimes}" + (", ..." if len(panel.regimes) > 12 else "")
+    return counts + regimes + (", ..." if len(panel.regimes) > 12 else "")
 
 
 def read_inputs(
@@ -103,12 +108,18 @@ def read_inputs(
     gap: float | None = None,
     *,
     labelled: bool = True,
+    size: str | None = None,
     **given: str | None,
 ) -> Reading:
     """One Panel from all files that the sources mean; see read_panel.
 
     The roles of the columns are guessed from the first file, and the others must have the same.
+    Videos and folders of images become pictures of this `size`.
     """
+    sources = [place for source in sources for place in _places(source)]
+    films = find_recordings(source for source in sources if not _holds_data(source))
+    if films:
+        return _read_pictures(sources, films, labelled, size, gap)
     files = find_files(sources)
     how: dict[str, Any] = {"missing": missing, "gap": gap, "labelled": labelled, **given}
     first = read_panel(files[0], channels=channels, **how)
@@ -137,6 +148,43 @@ def read_inputs(
     return first._replace(panel=panel, said=said)
 
 
+def _read_pictures(
+    sources: Sequence[Path], films: Sequence[Path], labelled: bool, size: str | None,
+    gap: float | None,
+) -> Reading:  # fmt: skip
+    """Recordings of pictures; where these lie in several folders, the folder is the regime."""
+    mixed = [source for source in sources if not find_recordings([source]) or _holds_data(source)]
+    if mixed:
+        what = "this holds no pictures, but other inputs do"
+        raise DataError(what, where=str(mixed[0]), fix="read tables and pictures apart")
+    folders = {film.resolve().parent.name for film in films}
+    by_folder = labelled and len(folders) > 1
+    panel = Panel.from_pictures(
+        names_of(films),
+        regime="folder" if by_folder else None,
+        size=None if size is None else parse_size(size),
+        gap=gap,
+    )
+    said = {"regime": "regime = name of the folder (guessed)"} if by_folder else {}
+    return Reading(panel, Roles(), said, {})
+
+
+def _holds_data(source: Path) -> bool:
+    """Whether there are tables or arrays, beside which images are only illustrations."""
+    if source.is_dir():
+        return any(_is_data(path, source) for path in source.rglob("*"))
+    return source.name.lower().endswith(DATA_TYPES)
+
+
+def _places(source: Path) -> list[Path]:
+    """What a pattern of videos or folders matches, for shells that do not; else the source."""
+    if source.exists() or not glob.has_magic(str(source)):
+        return [source]
+    matches = [Path(name) for name in glob.glob(str(source), recursive=True)]
+    shown = [path for path in sorted(matches, key=_order) if find_recordings([path])]
+    return shown or [source]
+
+
 def find_files(sources: Sequence[Path]) -> list[Path]:
     """The data files that the sources mean: files, all in a folder, all that match a pattern.
 
@@ -147,7 +195,7 @@ def find_files(sources: Sequence[Path]) -> list[Path]:
         if source.is_dir():
             inside = [path for path in source.rglob("*") if _is_data(path, source)]
             if not inside:
-                fix = f"put files of type {', '.join(DATA_TYPES)} there"
+                fix = f"put files of type {', '.join(DATA_TYPES)} there, or folders of images"
                 raise DataError("the folder holds no data", where=str(source), fix=fix)
             found |= dict.fromkeys(sorted(inside, key=_order))
         elif not source.exists() and glob.has_magic(str(source)):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .errors import DataError
+from .frames import join_rows
 from .readers.names import listed, natural_key
 from .series import Panel
 
@@ -37,7 +38,7 @@ def joined(
     codes, known = _codes(panels) if regimes is None else _codes_of(panels, regimes)
     lengths = np.concatenate([panel.lengths for panel in panels])
     return Panel(
-        values=np.concatenate([panel.values for panel in panels]),
+        values=join_rows([panel.values for panel in panels]),
         offsets=np.concatenate([[0], np.cumsum(lengths)]),
         names=np.array([name for group in names for name in group]),
         time=_times(panels),

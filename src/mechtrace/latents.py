@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 import torch
 
+from .batches import reader
 from .model import Learner, SequentialVAE
 from .series import Panel
 from .windows import crop_rows, find_runs
 
 #: Rows encoded in one call: hidden layers of so many rows still fit into a processor's cache.
 CHUNK_ROWS = 1 << 13
+#: Pixels encoded in one call: fewer rows, where a row is a picture.
+CHUNK_PIXELS = 1 << 23
 #: An encoder that looks at whole series gets them uncut up to this length.
 WHOLE_ROWS = 1 << 16
 #: Rows predicted in one call: K hidden layers of so many rows still fit into a processor's cache.
@@ -42,9 +45,9 @@ def encode(model: Learner, panel: Panel) -> Latents:
     d = model.latents
     mean = np.full((panel.rows, d), np.nan)
     scale = np.full((panel.rows, d), np.nan)
+    read = reader(panel, device)
     for rows, valid, fresh in _blocks(panel, model.reach, model.whole):
-        block = np.ascontiguousarray(np.take(panel.values, rows.ravel(), axis=0))
-        x = torch.from_numpy(block).to(device, kind)
+        x = read(rows.ravel()).to(kind)
         m, log_scale = model.encode(x.reshape(*rows.shape, *panel.shape))
         keep = valid & fresh
         new = rows[keep]
@@ -63,7 +66,10 @@ def _blocks(
     length only, and hardly ever cut.
     """
     runs = find_runs(panel, by_regime=False)
-    longest = max(CHUNK_ROWS, WHOLE_ROWS) if whole else CHUNK_ROWS
+    chunk = CHUNK_ROWS
+    if panel.is_image:
+        chunk = min(chunk, max(2 * reach + 1, CHUNK_PIXELS // int(np.prod(panel.shape))))
+    longest = max(chunk, WHOLE_ROWS) if whole else chunk
     pieces_of = -(-runs.length // longest)
     which = np.repeat(np.arange(len(runs)), pieces_of)
     number = np.arange(len(which)) - np.repeat(np.cumsum(pieces_of) - pieces_of, pieces_of)
@@ -75,12 +81,12 @@ def _blocks(
     position = 0
     while position < len(order):
         # as many pieces of about this length as fit into one call
-        limit = max(1, CHUNK_ROWS // int(length[order[position]]))
+        limit = max(1, chunk // int(length[order[position]]))
         pieces = order[position : position + limit]
         if whole:
             pieces = pieces[length[pieces] == length[pieces[0]]]
         steps = np.arange(length[pieces].max())
-        while len(pieces) > 1 and len(pieces) * len(steps) > 2 * CHUNK_ROWS:
+        while len(pieces) > 1 and len(pieces) * len(steps) > 2 * chunk:
             pieces = pieces[: len(pieces) // 2]
             steps = np.arange(length[pieces].max())
         rows, real = crop_rows(start[pieces], length[pieces], len(steps))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
@@ -15,9 +15,10 @@ import numpy as np
 
 from . import readers, writers
 from .errors import ConfigError, DataError
+from .frames import Frames, pick_rows, row_chunks
 from .readers.checks import check_codes, check_time, checked_offsets
 from .readers.names import checked_channels, checked_names, listed, shown
-from .readers.parts import Roles, known_roles, owners, row_chunks
+from .readers.parts import Roles, known_roles, owners
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,7 +31,7 @@ class Series:
     """A light view of one recording."""
 
     name: str
-    values: np.ndarray
+    values: np.ndarray | Frames
     time: np.ndarray
     regime: np.ndarray | None
     channels: tuple[str, ...]
@@ -60,7 +61,7 @@ class Panel:
     (2, {'B'}, ['0', '2'])
     """
 
-    values: np.ndarray
+    values: np.ndarray | Frames
     offsets: np.ndarray
     names: np.ndarray
     time: np.ndarray | None = None
@@ -238,6 +239,10 @@ class Panel:
                 digest.update(b"none")
                 continue
             digest.update(array.dtype.str.encode())
+            if isinstance(array, Frames):
+                for piece in array.identity():
+                    digest.update(piece)
+                continue
             for chunk in row_chunks(array):
                 digest.update(np.ascontiguousarray(array[chunk]).view(np.uint8).data)
         return digest.hexdigest()
@@ -338,6 +343,37 @@ class Panel:
         )
         return cls(**parts)
 
+    @classmethod
+    def from_pictures(
+        cls,
+        recordings: Mapping[str, PathLike] | PathLike | Frames,
+        *,
+        regime: Any = None,
+        size: tuple[int, int] | None = None,
+        names: Sequence[str] | None = None,
+        lengths: Sequence[int] | np.ndarray | None = None,
+        gap: float | None = None,
+        source: str | None = None,
+    ) -> Panel:
+        """Read grey pictures; they stay in their files until they are asked for.
+
+        `recordings` names them, each a folder of images (in natural order) or a video; or is one
+        folder, below which every folder of images and every video is a recording; or holds
+        `Frames` of recordings of these `lengths`. `regime` is one name per recording, a
+        mapping from recordings to names, or "folder": the folder that a recording lies in.
+        `size` (height, width) resizes all pictures.
+        """
+        parts = readers.picture_parts(
+            recordings,
+            regime=regime,
+            size=size,
+            names=names,
+            lengths=lengths,
+            gap=gap,
+            source=source,
+        )
+        return cls(**parts)
+
     # --- writing ---------------------------------------------------------------------------
 
     def to_frame(self) -> pd.DataFrame:
@@ -345,8 +381,11 @@ class Panel:
         return writers.to_frame(self)
 
     def to_arrays(self) -> list[np.ndarray]:
-        """One array per series, as views."""
-        return [self.values[a:b] for a, b in zip(self.offsets[:-1], self.offsets[1:], strict=True)]
+        """One array per series, as views; frames that are not in memory stay where they are."""
+        return [
+            pick_rows(self.values, slice(a, b))
+            for a, b in zip(self.offsets[:-1], self.offsets[1:], strict=True)
+        ]
 
     def to_csv(self, path: PathLike) -> None:
         """Write CSV, or TSV or gzip by the suffix; text keeps no dtypes and no regime order."""
@@ -383,7 +422,7 @@ class Panel:
         return self._positions[name]
 
     def _series(self, i: int) -> Series:
-        values = self.values[self.offsets[i] : self.offsets[i + 1]]
+        values = pick_rows(self.values, slice(self.offsets[i], self.offsets[i + 1]))
         regime = self.regime_names_of(i)
         return Series(str(self.names[i]), values, self.time_of(i), regime, self.channels)
 
@@ -418,7 +457,7 @@ class Panel:
             rows = np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])
         return replace(
             self,
-            values=self.values[rows],
+            values=pick_rows(self.values, rows),
             offsets=offsets,
             names=self.names[chosen],
             time=None if self.time is None else self.time[rows],
@@ -428,7 +467,7 @@ class Panel:
         )
 
 
-def _finite_rows(values: np.ndarray) -> np.ndarray:
+def _finite_rows(values: np.ndarray | Frames) -> np.ndarray:
     finite = np.ones(len(values), dtype=bool)
     if values.dtype.kind == "f":
         cells = tuple(range(1, values.ndim))

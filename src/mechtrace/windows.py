@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from .errors import DataError
+from .frames import pick_rows, row_chunks
 from .series import Panel
 
 CHUNK_ROWS = 1 << 16
+#: Frames from which the units of pictures are measured; more would say the same.
+MEASURED_FRAMES = 1 << 14
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +78,7 @@ def pieces_of(panel: Panel, runs: Runs) -> Panel:
     """Each run as a series of its own, without labels, so that nothing else comes along."""
     return replace(
         panel,
-        values=np.take(panel.values, runs.row_numbers(), axis=0),
+        values=pick_rows(panel.values, runs.row_numbers()),
         offsets=np.concatenate([[0], np.cumsum(runs.length)]),
         names=np.arange(len(runs)).astype(str),
         time=None,
@@ -202,11 +206,7 @@ class Standardiser:
         count = 0
         mean = np.zeros(panel.shape)
         moment = np.zeros(panel.shape)
-        for first in range(0, panel.rows, CHUNK_ROWS):
-            rows = slice(first, first + CHUNK_ROWS)
-            block = np.asarray(panel.values[rows])[mask[rows]].astype(np.float64)
-            if not len(block):
-                continue
+        for block in _frames_of(panel, mask) if panel.is_image else _rows_of(panel, mask):
             block_mean = block.mean(axis=0)
             shift = block_mean - mean
             total = count + len(block)
@@ -219,6 +219,22 @@ class Standardiser:
             deviation = np.full_like(deviation, np.sqrt((deviation**2).mean()))
         constant = deviation <= 1e-9 * np.maximum(np.abs(mean), 1e-9)
         return cls(mean, np.where(constant, 1.0, deviation))
+
+
+def _rows_of(panel: Panel, mask: np.ndarray) -> Iterator[np.ndarray]:
+    for first in range(0, panel.rows, CHUNK_ROWS):
+        rows = slice(first, first + CHUNK_ROWS)
+        if mask[rows].any():
+            yield np.asarray(panel.values[rows])[mask[rows]].astype(np.float64)
+
+
+def _frames_of(panel: Panel, mask: np.ndarray) -> Iterator[np.ndarray]:
+    rows = np.flatnonzero(mask)
+    if len(rows) > MEASURED_FRAMES:
+        rows = np.random.default_rng(0).choice(rows, MEASURED_FRAMES, replace=False)
+        rows.sort()  # as they lie in the file
+    for some in row_chunks(panel.values, len(rows)):
+        yield np.take(panel.values, rows[some], axis=0).astype(np.float64)
 
 
 @dataclass(eq=False)

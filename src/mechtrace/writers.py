@@ -6,12 +6,13 @@ import struct
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from .atomic import atomic_path
 from .errors import DataError
+from .frames import Frames, row_chunks
 from .readers.dialect import separator
 from .readers.files import require_pyarrow
 from .readers.names import shown
@@ -27,7 +28,9 @@ def to_frame(panel: Panel) -> pd.DataFrame:
     import pandas as pd
 
     if panel.is_image:
-        raise DataError("images do not fit a table", where=panel.source, fix="use to_npz")
+        raise DataError(
+            "images do not fit a table", where=panel.source, fix="use to_npz (a .npz file)"
+        )
     # Categories keep 10 million names small, and keep the order of the regimes.
     names = pd.Index(panel.names.tolist(), dtype=str)
     columns: dict[str, Any] = {"series": pd.Categorical.from_codes(panel.series_index(), names)}
@@ -105,7 +108,7 @@ def write_panel(panel: Panel, path: Path) -> None:
 
 def to_npz(panel: Panel, path: Path) -> None:
     """Write an uncompressed npz, whose values can be mapped without loading them."""
-    arrays: dict[str, np.ndarray | None] = {
+    arrays: dict[str, np.ndarray | Frames | None] = {
         "values": panel.values,
         "offsets": panel.offsets,
         "names": panel.names,
@@ -124,4 +127,15 @@ def to_npz(panel: Panel, path: Path) -> None:
                 # An empty extra field rounds the zip header up to 64 bytes, to align the map.
                 info.extra = struct.pack("<HH", 0xD935, 0)
             with archive.open(info, "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, array, allow_pickle=False)
+                if isinstance(array, Frames):
+                    _write_frames(member, array)
+                else:
+                    np.lib.format.write_array(member, array, allow_pickle=False)
+
+
+def _write_frames(member: IO[bytes], frames: Frames) -> None:
+    """Piece by piece: there may be more of them than memory."""
+    form = {"descr": frames.dtype.str, "fortran_order": False, "shape": frames.shape}
+    np.lib.format.write_array_header_1_0(member, form)
+    for rows in row_chunks(frames):
+        member.write(np.ascontiguousarray(frames[rows]).tobytes())

@@ -9,9 +9,17 @@ from .arrays import array_parts
 from .files import csv_parts, existing_file, parquet_parts
 from .npz import npz_parts
 from .parts import Parts, Roles
+from .pictures import picture_parts
 from .table import frame_parts
 
-__all__ = ["array_parts", "csv_parts", "frame_parts", "npz_parts", "parquet_parts"]
+__all__ = [
+    "array_parts",
+    "csv_parts",
+    "frame_parts",
+    "npz_parts",
+    "parquet_parts",
+    "picture_parts",
+]
 
 
 def file_parts(path: Path, roles: Roles) -> Parts:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError
+from ..frames import Frames, join_rows
 from .checks import check_codes, checked_offsets
 from .names import checked_channels, checked_names, encode_regimes, shown
 from .origin import Origin, first
@@ -79,6 +80,8 @@ def _origin(source: str, offsets: np.ndarray, shape: tuple[int, ...]) -> Origin:
 
 def real_array(values: Any, source: str) -> np.ndarray:
     """The array itself if it is real and native, so that mapped data stays mapped."""
+    if isinstance(values, Frames):
+        return values  # type: ignore[return-value]  # they behave like an array
     if isinstance(values, np.ma.MaskedArray):
         values = np.ma.filled(values.astype(np.float64), np.nan)
     array = values if isinstance(values, np.memmap) else np.asarray(values)
@@ -92,6 +95,8 @@ def real_array(values: Any, source: str) -> np.ndarray:
 
 def _stacked(values: Any, images: bool, source: str) -> tuple[np.ndarray, np.ndarray]:
     """All rows below each other, and where each series starts and ends."""
+    if isinstance(values, Frames):
+        return values, np.array([0, len(values)])  # type: ignore[return-value]
     if hasattr(values, "__array__"):
         array = real_array(values, source)
         if images and array.ndim == 3:  # one recording of pictures
@@ -110,7 +115,7 @@ def _stacked(values: Any, images: bool, source: str) -> tuple[np.ndarray, np.nda
             found, expected = (" x ".join(map(str, a.shape[1:])) for a in (one, arrays[0]))
             what = f"series {k} has {found} channels, but series 0 has {expected} channels"
             raise DataError(what, where=source)
-    rows = np.concatenate(arrays) if arrays else np.zeros((0, 1))
+    rows = join_rows(arrays) if arrays else np.zeros((0, 1))
     return rows, np.cumsum([0, *(len(one) for one in arrays)])
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import DataError
+from ..frames import Frames
 from .names import MAX_REGIMES, refuse_repeated
 from .origin import first
 
 
-def checked_offsets(offsets: np.ndarray, values: np.ndarray, source: str) -> np.ndarray:
+def checked_offsets(offsets: np.ndarray, values: np.ndarray | Frames, source: str) -> np.ndarray:
     """Real rows; offsets rise from 0 to the number of rows, and no series is empty."""
     if values.ndim not in (2, 3) or values.dtype.kind not in "iuf" or 0 in values.shape[1:]:
         what = f"values of shape {values.shape} and type {values.dtype} are no real rows"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TypedDict
 
 import numpy as np
 
 from ..errors import ConfigError
+from ..frames import pick_rows, row_chunks
 from .names import shown
 from .origin import Origin, first
 
@@ -16,7 +17,6 @@ FIX_MISSING = (
     'fill the cell, or pass missing="gap" (such rows count as not observed and windows do not'
     ' cross them) or missing="interpolate" (filled linearly in time inside each series)'
 )
-CHUNK_CELLS = 1 << 22
 
 
 class Parts(TypedDict):
@@ -80,12 +80,6 @@ def owners(offsets: np.ndarray) -> np.ndarray:
     return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
 
 
-def row_chunks(values: np.ndarray) -> Iterator[slice]:
-    """Slices of rows small enough to hold in memory one at a time."""
-    step = max(1, CHUNK_CELLS // max(1, int(np.prod(values.shape[1:]))))
-    return (slice(start, start + step) for start in range(0, len(values), step))
-
-
 def _refuse_cells(values: np.ndarray, missing: str, origin: Origin) -> bool:
     """Refuse infinite cells, and missing ones unless allowed; True if any cell is missing."""
     some_missing = False
@@ -119,7 +113,7 @@ def _sort(parts: Parts, series: np.ndarray, origin: Origin) -> None:
         what = f"time {time[k]} appears twice in series {shown(parts['names'][series[k]])}: {rows}"
         fix = "remove one of the two, or name the column that tells the series apart"
         raise origin.error(what, fix)
-    parts["values"] = parts["values"][order]
+    parts["values"] = pick_rows(parts["values"], order)
     parts["time"] = None if parts["time"] is None else time
     parts["codes"] = None if parts["codes"] is None else parts["codes"][order]
 

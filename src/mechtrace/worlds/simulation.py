@@ -5,20 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import ndtr
 
 from ..atomic import atomic_path
 from ..errors import ConfigError
+from ..frames import Frames
 from ..series import Panel
 
 if TYPE_CHECKING:
-    from .synthetic import World
-
-# Rows are mixed in pieces of this many, so that a large simulation needs no second copy of itself.
-CHUNK_ROWS = 1 << 18
+    from .dynamics import Dynamics
 
 
 @dataclass(frozen=True)
@@ -50,10 +47,13 @@ class EmergentEdge:
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """Observations (N, T, p) with latents (N, T, d), weights alpha (N, T, K), W(t) and means."""
+    """Observations with latents (N, T, d), weights alpha (N, T, K), W(t) and means.
 
-    world: World = field(repr=False)
-    observations: np.ndarray = field(repr=False)
+    Observations are (N, T, p), or pictures (N * T, size, size) that are drawn when asked for.
+    """
+
+    world: Any = field(repr=False)  # a Dynamics, mostly a World
+    observations: np.ndarray | Frames = field(repr=False)
     latents: np.ndarray = field(repr=False)
     alpha: np.ndarray = field(repr=False)  # a broadcast view: costs no memory
     label: np.ndarray | None = field(repr=False, default=None)
@@ -62,7 +62,7 @@ class Simulation:
     @classmethod
     def run(
         cls,
-        world: World,
+        world: Dynamics,
         alpha: np.ndarray,
         rng: np.random.Generator,
         *,
@@ -82,24 +82,8 @@ class Simulation:
                 f"length {steps} is not longer than {config.lags} lags", fix="use a longer series"
             )
         alpha = np.broadcast_to(alpha, (series, steps, alpha.shape[-1]))
-        latents = np.empty((series, steps, config.latents), np.float32)
-        start = rng.standard_normal((series, config.lags, config.latents), dtype=np.float32)
-        latents[:, : config.lags] = np.abs(start) if config.start == "positive" else start
-        groups = _same_mechanism(alpha)
-        for t in range(config.lags, steps):
-            noise = _noise(config.noise_kind, rng, (series, config.latents))
-            noise *= (alpha[:, t] @ world.scales).astype(np.float32)
-            before = np.empty_like(noise)
-            for rows in groups:
-                matrix = _mixed_matrix(world, alpha[rows.start, t], emergent)
-                before[rows] = _drive(world, latents[rows], t, matrix)
-            if config.noise_inside:
-                latents[:, t] = leaky(before + noise, config.leak)
-            else:
-                latents[:, t] = leaky(before, config.leak) + noise
-        if not np.isfinite(latents).all():
-            raise ConfigError("the simulation exploded", fix="use a smaller radius or edge")
-        observations = _observe(world, latents, rng)
+        latents = run_latents(world, alpha, rng, emergent)
+        observations = world.observe(latents, rng)
         return cls(world, observations, latents, alpha, label, emergent)
 
     @property
@@ -107,6 +91,11 @@ class Simulation:
         """The observations as a Panel, labelled if the runs are pure."""
         names = np.array(self.world.regimes)
         regime = None if self.label is None else names[self.label]
+        if isinstance(self.observations, Frames):
+            lengths = np.full(len(self.latents), self.latents.shape[1])
+            return Panel.from_pictures(
+                self.observations, lengths=lengths, regime=regime, source="simulation"
+            )
         return Panel.from_arrays(self.observations, regime=regime, source="simulation")
 
     @property
@@ -114,17 +103,13 @@ class Simulation:
         """W(t) of every step, (T, d, d) where all series share the schedule, else (N, T, d, d)."""
         shared = self.alpha.strides[0] == 0 or len(self.alpha) == 1
         alpha = self.alpha[0] if shared else self.alpha
-        return _mixed_matrix(self.world, alpha, self.emergent)
+        return self.world.mixed(alpha, self.emergent)
 
     def conditional_means(self, series: slice = slice(None)) -> np.ndarray:
         """E[z_t | history, regime k] for every regime: (N, T, K, d), NaN for the first lags."""
-        world, config = self.world, self.world.config
         z = self.latents[series].astype(float)
-        out = np.full((*z.shape[:2], len(world.mechanisms), config.latents), np.nan)
-        for k, matrix in enumerate(world.mechanisms):
-            for t in range(config.lags, z.shape[1]):
-                out[:, t, k] = _mean_after(world, _drive(world, z, t, matrix), world.scales[k])
-        return out
+        kinds = range(len(self.world.scales))
+        return np.stack([self.world.expected(z, k) for k in kinds], axis=2)
 
 
 def leaky(x: np.ndarray, slope: float) -> np.ndarray:
@@ -132,34 +117,23 @@ def leaky(x: np.ndarray, slope: float) -> np.ndarray:
     return np.maximum(x, np.asarray(slope, x.dtype) * x)
 
 
-def _mixed_matrix(world: World, alpha: np.ndarray, emergent: EmergentEdge | None) -> np.ndarray:
-    matrix = np.tensordot(alpha, world.mechanisms, axes=1)
-    if emergent is not None:
-        matrix[..., emergent.source, emergent.target] += emergent.strength * emergent.active(alpha)
-    return matrix
-
-
-def _drive(world: World, z: np.ndarray, t: int, matrix: np.ndarray) -> np.ndarray:
-    """What enters the outer activation at step t, before any noise."""
-    leak = world.config.leak
-    total = leaky(z[:, t - 1] @ matrix.astype(z.dtype), leak)
-    for lag, later in enumerate(world.lagged, start=2):
-        total += leaky(z[:, t - lag] @ later.astype(z.dtype), leak)
-    return total
-
-
-def _mean_after(world: World, drive: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """E[z] given what enters the outer activation; noise inside it shifts the mean at the kink."""
-    config = world.config
-    if not config.noise_inside or config.noise == 0:
-        return leaky(drive, config.leak)
-    if config.noise_kind == "gaussian":
-        u = drive / scale
-        positive_part = drive * ndtr(u) + scale * np.exp(-0.5 * u**2) / np.sqrt(2 * np.pi)
-    else:
-        b = scale / np.sqrt(2)  # Laplace noise of this standard deviation
-        positive_part = np.maximum(drive, 0) + 0.5 * b * np.exp(-np.abs(drive) / b)
-    return config.leak * drive + (1 - config.leak) * positive_part
+def run_latents(
+    world: Dynamics,
+    alpha: np.ndarray,
+    rng: np.random.Generator,
+    emergent: EmergentEdge | None = None,
+) -> np.ndarray:
+    """Latents (N, T, d) of all series at once, step by step, for weights (N, T, K)."""
+    (series, steps, _), lags, settle = alpha.shape, world.config.lags, world.settle
+    latents = np.empty((series, settle + steps, world.config.latents), np.float32)
+    latents[:, :lags] = world.first_rows(series, rng)
+    groups = _same_mechanism(alpha)
+    for t in range(lags, settle + steps):
+        now = alpha[:, max(0, t - settle)]  # before the recording as at its beginning
+        latents[:, t] = world.step(latents, t, now, groups, emergent, rng)
+    if not np.isfinite(latents).all():
+        raise ConfigError("the simulation exploded", fix="use a smaller radius or edge")
+    return np.ascontiguousarray(latents[:, settle:])
 
 
 def _same_mechanism(alpha: np.ndarray) -> list[slice]:
@@ -172,24 +146,6 @@ def _same_mechanism(alpha: np.ndarray) -> list[slice]:
         change = (alpha[1:] != alpha[:-1]).any(axis=(1, 2))
     edges = [0, *(np.flatnonzero(change) + 1).tolist(), len(alpha)]
     return [slice(a, b) for a, b in pairwise(edges)]
-
-
-def _noise(kind: str, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    if kind == "laplace":
-        return rng.laplace(scale=np.sqrt(0.5), size=shape).astype(np.float32)  # unit variance
-    return rng.standard_normal(shape, dtype=np.float32)
-
-
-def _observe(world: World, latents: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    flat = latents.reshape(-1, latents.shape[-1])
-    out = np.empty((len(flat), world.config.channels), np.float32)
-    for start in range(0, len(flat), CHUNK_ROWS):
-        rows = slice(start, start + CHUNK_ROWS)
-        out[rows] = world.mix(flat[rows])
-        if world.config.observation_noise:
-            noise = rng.standard_normal(out[rows].shape, dtype=np.float32)
-            out[rows] += np.float32(world.config.observation_noise) * noise
-    return out.reshape(*latents.shape[:2], -1)
 
 
 def write_truth(simulation: Simulation, path: Path | str) -> None:

@@ -9,25 +9,37 @@ Rows of W are causes, columns are effects: W[i, j] is the edge z_i -> z_j.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import numpy as np
-from scipy.optimize import brentq
+from scipy.special import ndtr
 
 from ..config import KIND_NAMES, is_a
 from ..errors import ConfigError
-from .simulation import EmergentEdge, Simulation, leaky
+from ..frames import Frames
+from .drawing import (
+    base_matrices,
+    changes,
+    impure,
+    noise_scales,
+    orthogonal_layers,
+    scale_for_radius,
+    stable_and_alive,
+)
+from .dynamics import Dynamics
+from .physics import Physics, PhysicsConfig
+from .simulation import EmergentEdge, leaky
 
 MAX_DRAWS = 200
-#: No mechanism grows faster than this, whatever its change adds to the base.
-MAX_RADIUS = 0.99
-#: Below this spectral radius a mechanism forgets its state at once.
-DEAD_RADIUS = 0.5
+#: Steps after which a world has forgotten how it began.
+SETTLE = 200
+#: Rows mixed at a time, so that a large simulation needs no second copy of itself.
+CHUNK_ROWS = 1 << 18
 
 CHOICES = {
     "noise_kind": ("gaussian", "laplace"),
     "change": ("edge", "two-edges", "dense"),
-    "start": ("normal", "positive"),
+    "start": ("normal", "positive", "settled"),
 }
 
 
@@ -49,11 +61,14 @@ class WorldConfig:
     regime_scale_spread: float = 1.0
     edge: float = 0.3
     change: Literal["edge", "two-edges", "dense"] = "edge"
+    #: the changed edges (cause, effect) of each regime, instead of drawn ones
+    edges: tuple[tuple[tuple[int, int], ...], ...] = ()
     #: the first so many changed edges end in distinct latents, later ones share (-1: d - 2)
     distinct_targets: int = -1
     depth: int = 2
     observation_noise: float = 0.0
-    start: Literal["normal", "positive"] = "normal"
+    #: first rows: standard normal, its size, or what a long run has settled to
+    start: Literal["normal", "positive", "settled"] = "normal"
     leak: float = 0.2
     #: spectral radius of the base over all lags
     radius: float = 0.97
@@ -62,6 +77,8 @@ class WorldConfig:
     #: extra regimes that repeat these ones, or that average these pairs
     duplicate: tuple[int, ...] = ()
     average: tuple[tuple[int, int], ...] = ()
+    #: side of square pictures of a cart at latent 0 with a pole at latent 2; 0: channels
+    size: int = 0
 
     def __post_init__(self) -> None:
         """Refuse settings that no world can have."""
@@ -103,6 +120,15 @@ class WorldConfig:
                 f"latents = {self.latents}, regimes = {self.regimes}, length = {self.length}",
                 fix="use at least 2 latents, 1 regime and more steps than lags",
             )
+        if self.size and (self.latents < 3 or self.observation_noise or self.size < 8):
+            raise ConfigError(
+                f"size = {self.size} with {self.latents} latents and observation_noise ="
+                f" {self.observation_noise}",
+                fix="use at least 8 pixels on a side, 3 latents and no observation noise",
+            )
+        if self.edges:
+            self._check_edges()
+            return
         edges = self.latents * (self.latents - 1)
         room = edges * (edges - 1) // 2 if self.change == "two-edges" else edges
         if self.change != "dense" and self.regimes > room:
@@ -111,9 +137,17 @@ class WorldConfig:
                 fix="use more latents, fewer regimes or change='dense'",
             )
 
+    def _check_edges(self) -> None:
+        flat = [end for changed in self.edges for edge in changed for end in edge]
+        if len(self.edges) != self.regimes or not all(0 <= end < self.latents for end in flat):
+            raise ConfigError(
+                f"edges = {self.edges} of {self.regimes} regimes and {self.latents} latents",
+                fix="list the changed edges of each regime as pairs of latents",
+            )
+
 
 @dataclass(frozen=True, eq=False)
-class World:
+class World(Dynamics):
     """A drawn world: mechanisms, noise scales and mixing, ready to be simulated."""
 
     config: WorldConfig
@@ -123,23 +157,18 @@ class World:
     scales: np.ndarray = field(repr=False)  # (K, d) noise standard deviations
     mixing: tuple[np.ndarray, ...] = field(repr=False)
 
-    @property
-    def regimes(self) -> tuple[str, ...]:
-        """Names of the regimes."""
-        return tuple(f"R{k}" for k in range(len(self.mechanisms)))
-
     @classmethod
     def draw(cls, config: WorldConfig, seed: int = 0) -> World:
         """Draw matrices until every mechanism, and every mixture of two, is stable and alive."""
         for attempt in range(MAX_DRAWS):
             rng = np.random.default_rng([seed, attempt])
-            base, lagged = _base_matrices(config, rng)
-            change = _impure(_changes(config, rng), config.impurity)
-            scale = _scale_for_radius(base, lagged, change, config.radius)
+            base, lagged = base_matrices(config, rng)
+            change = impure(changes(config, rng), config.impurity)
+            scale = scale_for_radius(base, lagged, change, config.radius)
             if scale is None:
                 continue
             mechanisms, lagged = scale * base + change, scale * lagged
-            if _stable_and_alive(mechanisms, lagged):
+            if stable_and_alive(mechanisms, lagged):
                 break
         else:
             raise ConfigError(
@@ -154,47 +183,71 @@ class World:
             seed=seed,
             mechanisms=mechanisms,
             lagged=lagged,
-            scales=_noise_scales(config, rng, len(mechanisms)),
-            mixing=_orthogonal_layers(config, rng),
+            scales=noise_scales(config, rng, len(mechanisms)),
+            mixing=orthogonal_layers(config, rng),
         )
 
-    def simulate(
-        self, series: int, *, seed: int = 0, length: int | None = None, label_noise: float = 0.0
-    ) -> Simulation:
-        """Pure runs: `series` recordings of every regime, labelled (some wrongly if asked)."""
-        kinds = len(self.mechanisms)
-        if label_noise and not (0 < label_noise <= 1 and kinds > 1):
-            raise ConfigError(
-                f"label_noise = {label_noise} with {kinds} regimes",
-                fix="use a share in [0, 1] and at least two regimes",
-            )
-        rng = np.random.default_rng([self.seed, seed, 1])
-        regime = np.repeat(np.arange(kinds), series)
-        alpha = np.eye(kinds)[regime][:, None, :]
-        label = regime.copy()
-        if label_noise > 0:
-            flip = rng.random(len(label)) < label_noise
-            label[flip] = (label[flip] + rng.integers(1, kinds, flip.sum())) % kinds
-        return Simulation.run(self, alpha, rng, length=length, label=label)
+    @property
+    def settle(self) -> int:  # type: ignore[override]
+        """Steps that are simulated before a recording begins."""
+        return SETTLE if self.config.start == "settled" else 0
 
-    def transition(
+    def first_rows(self, series: int, rng: np.random.Generator) -> np.ndarray:
+        """Standard normal, or its size."""
+        shape = (series, self.config.lags, self.config.latents)
+        start = rng.standard_normal(shape, dtype=np.float32)
+        return np.abs(start) if self.config.start == "positive" else start
+
+    def step(
         self,
-        schedule: str | np.ndarray = "simple",
-        *,
-        series: int = 1,
-        active: list[int] | None = None,
-        seed: int = 0,
-        length: int | None = None,
-        emergent: EmergentEdge | None = None,
-    ) -> Simulation:
-        """Unlabelled runs that share one schedule over the active regimes (all by default)."""
-        from .schedules import make_schedule
+        latents: np.ndarray,
+        t: int,
+        alpha: np.ndarray,
+        groups: list[slice],
+        emergent: EmergentEdge | None,
+        rng: np.random.Generator,
+    ) -> np.ndarray:
+        """The equation above: one matrix product for each group of series."""
+        config = self.config
+        noise = _noise(config.noise_kind, rng, (len(latents), config.latents))
+        noise *= (alpha @ self.scales).astype(np.float32)
+        before = np.empty_like(noise)
+        for rows in groups:
+            matrix = self.mixed(alpha[rows.start], emergent)
+            before[rows] = self._drive(latents[rows], t, matrix)
+        if config.noise_inside:
+            return leaky(before + noise, config.leak)
+        return leaky(before, config.leak) + noise
 
-        steps = self.config.length if length is None else length
-        alpha = make_schedule(schedule, steps, len(self.mechanisms), active)[None]
-        rng = np.random.default_rng([self.seed, seed, 2])
-        alpha = np.broadcast_to(alpha, (series, *alpha.shape[1:]))
-        return Simulation.run(self, alpha, rng, length=steps, emergent=emergent)
+    def expected(self, latents: np.ndarray, regime: int) -> np.ndarray:
+        """What the equation gives without noise, which inside the activation shifts the mean."""
+        out = np.full(latents.shape, np.nan)
+        for t in range(self.config.lags, latents.shape[1]):
+            drive = self._drive(latents, t, self.mechanisms[regime])
+            out[:, t] = self._mean_after(drive, self.scales[regime])
+        return out
+
+    def mixed(self, alpha: np.ndarray, emergent: EmergentEdge | None) -> np.ndarray:
+        """W(t) = sum_k alpha_k(t) W^(k), and the emergent edge where it is active."""
+        matrix = np.tensordot(alpha, self.mechanisms, axes=1)
+        if emergent is not None:
+            active = emergent.active(alpha)
+            matrix[..., emergent.source, emergent.target] += emergent.strength * active
+        return matrix
+
+    def observe(self, latents: np.ndarray, rng: np.random.Generator) -> np.ndarray | Frames:
+        """Mixed latents (N, T, p), or pictures of two of them."""
+        if self.config.size:
+            return self.view.film(latents, self.config.size)
+        flat = latents.reshape(-1, latents.shape[-1])
+        out = np.empty((len(flat), self.config.channels), np.float32)
+        for start in range(0, len(flat), CHUNK_ROWS):
+            rows = slice(start, start + CHUNK_ROWS)
+            out[rows] = self.mix(flat[rows])
+            if self.config.observation_noise:
+                noise = rng.standard_normal(out[rows].shape, dtype=np.float32)
+                out[rows] += np.float32(self.config.observation_noise) * noise
+        return out.reshape(*latents.shape[:2], -1)
 
     def mix(self, latents: np.ndarray) -> np.ndarray:
         """Observations of these latents: orthogonal layers with LeakyReLU in between."""
@@ -204,114 +257,45 @@ class World:
             x = leaky(x, self.config.leak) @ layer
         return x
 
+    def _drive(self, z: np.ndarray, t: int, matrix: np.ndarray) -> np.ndarray:
+        """What enters the outer activation at step t, before any noise."""
+        leak = self.config.leak
+        total = leaky(z[:, t - 1] @ matrix.astype(z.dtype), leak)
+        for lag, later in enumerate(self.lagged, start=2):
+            total += leaky(z[:, t - lag] @ later.astype(z.dtype), leak)
+        return total
 
-def _base_matrices(config: WorldConfig, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Positive, diagonally dominant matrices for lag 1 and for the later lags."""
-    d = config.latents
-    draw = rng.uniform(0.0, 1.0 / d, (config.lags, d, d))
-    draw[:, np.arange(d), np.arange(d)] = rng.uniform(0.9, 1.0, (config.lags, d))
-    weight = 0.5 ** np.arange(config.lags)  # later lags matter less
-    draw *= weight[:, None, None]
-    return draw[0], draw[1:]
-
-
-def _changes(config: WorldConfig, rng: np.random.Generator) -> np.ndarray:
-    """What sets each regime apart from the base: one edge, two edges or all of them."""
-    kinds, d = config.regimes, config.latents
-    change = np.zeros((kinds, d, d))
-    if config.change == "dense":
-        return config.edge * rng.standard_normal((kinds, d, d)) / np.sqrt(d)
-    edges_each = 2 if config.change == "two-edges" else 1
-    if kinds * edges_each > d * (d - 1):
-        return _shared_edges(config, rng)
-    distinct = config.distinct_targets if config.distinct_targets >= 0 else d - 2
-    targets = rng.permutation(d)
-    free = {(i, j) for i in range(d) for j in range(d) if i != j}
-    for edge in range(kinds * edges_each):
-        wanted = targets[edge : edge + 1] if edge < min(distinct, d) else targets[:distinct]
-        choices = sorted(pair for pair in free if pair[1] in wanted) or sorted(free)
-        source, target = choices[rng.integers(len(choices))]
-        free.remove((source, target))
-        change[edge // edges_each, source, target] = config.edge
-    return change
+    def _mean_after(self, drive: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        """E[z] given what enters the outer activation; noise inside shifts it at the kink."""
+        config = self.config
+        if not config.noise_inside or config.noise == 0:
+            return leaky(drive, config.leak)
+        if config.noise_kind == "gaussian":
+            u = drive / scale
+            positive_part = drive * ndtr(u) + scale * np.exp(-0.5 * u**2) / np.sqrt(2 * np.pi)
+        else:
+            b = scale / np.sqrt(2)  # Laplace noise of this standard deviation
+            positive_part = np.maximum(drive, 0) + 0.5 * b * np.exp(-np.abs(drive) / b)
+        return config.leak * drive + (1 - config.leak) * positive_part
 
 
-def _shared_edges(config: WorldConfig, rng: np.random.Generator) -> np.ndarray:
-    """Two edges for each of more regimes than there are edges for: no two have the same pair."""
-    d = config.latents
-    edges = [(i, j) for i in range(d) for j in range(d) if i != j]
-    pairs = [(a, b) for b in range(len(edges)) for a in range(b)]
-    change = np.zeros((config.regimes, d, d))
-    chosen = rng.choice(len(pairs), config.regimes, replace=False)
-    for matrix, pair in zip(change, chosen, strict=True):
-        for edge in pairs[pair]:
-            matrix[edges[edge]] = config.edge
-    return change
+def _noise(kind: str, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    if kind == "laplace":
+        return rng.laplace(scale=np.sqrt(0.5), size=shape).astype(np.float32)  # unit variance
+    return rng.standard_normal(shape, dtype=np.float32)
 
 
-def _impure(change: np.ndarray, share: float) -> np.ndarray:
-    kinds = len(change)
-    if share == 0 or kinds == 1:
-        return change
-    others = (change.sum(axis=0) - change) / (kinds - 1)
-    return (1 - share) * change + share * others
-
-
-def _scale_for_radius(
-    base: np.ndarray, lagged: np.ndarray, change: np.ndarray, radius: float
-) -> float | None:
-    """Scale that gives the base this spectral radius and keeps every mechanism below the limit."""
-
-    def largest(scale: float, changes: np.ndarray) -> float:
-        return float(companion_radius(scale * base + changes, scale * lagged).max())
-
-    scales = []
-    for changes, target in ((np.zeros_like(change[:1]), radius), (change, MAX_RADIUS)):
-        if not largest(1e-3, changes) < target < largest(10.0, changes):
-            return None
-        scales.append(brentq(lambda c, x=changes, r=target: largest(c, x) - r, 1e-3, 10.0))
-    return min(scales)
-
-
-def companion_radius(mechanisms: np.ndarray, lagged: np.ndarray) -> np.ndarray:
-    """Spectral radius of the companion matrix over all lags, for each mechanism."""
-    kinds, d, _ = mechanisms.shape
-    lags = 1 + len(lagged)
-    companion = np.zeros((kinds, lags * d, lags * d))
-    companion[:, :d, :d] = np.swapaxes(mechanisms, 1, 2)
-    for lag, matrix in enumerate(lagged, start=1):
-        companion[:, :d, lag * d : (lag + 1) * d] = matrix.T
-    companion[:, d:, :-d] = np.eye((lags - 1) * d)
-    return np.abs(np.linalg.eigvals(companion)).max(axis=-1)
-
-
-def _stable_and_alive(mechanisms: np.ndarray, lagged: np.ndarray) -> bool:
-    first, second = np.triu_indices(len(mechanisms))  # every mechanism and every mixture of two
-    radius = companion_radius(0.5 * (mechanisms[first] + mechanisms[second]), lagged)
-    return bool(radius.max() < 1 and radius.min() > DEAD_RADIUS)
-
-
-def _noise_scales(config: WorldConfig, rng: np.random.Generator, kinds: int) -> np.ndarray:
-    d = config.latents
-    relative = np.ones(d)
-    if config.component_scales is not None:
-        given = np.asarray(config.component_scales, float)
-        relative = given if len(given) == d else rng.uniform(given[0], given[-1], d)
-    spread = np.log(config.regime_scale_spread)
-    by_regime = np.exp(rng.uniform(-spread, spread, (kinds, d))) if spread else np.ones((kinds, d))
-    return config.noise * relative * by_regime
-
-
-def _orthogonal_layers(config: WorldConfig, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
-    p = config.channels
-
-    def orthogonal() -> np.ndarray:
-        q, r = np.linalg.qr(rng.standard_normal((p, p)))
-        return (q * np.sign(np.diag(r))).astype(np.float32)
-
-    layers = [orthogonal() for _ in range(config.depth)]
-    return (layers[0][: config.latents], *layers[1:])
-
+#: Section 6.3 of the paper. The latents are x, v, theta, omega; each regime but the first has one
+#: stronger edge: v -> theta, theta -> omega, omega -> v, x -> omega.
+CARTPOLE: dict[str, Any] = {
+    "latents": 4,
+    "channels": 4,
+    "length": 100,
+    "noise": 0.05,
+    "edges": ((), ((1, 2),), ((2, 3),), ((3, 1),), ((0, 3),)),
+    "start": "settled",
+    "size": 128,
+}
 
 #: Named worlds: what sets each apart from the paper's.
 PRESETS: dict[str, dict[str, Any]] = {
@@ -322,22 +306,33 @@ PRESETS: dict[str, dict[str, Any]] = {
     "regime-noise": {"start": "positive", "regime_scale_spread": 2.0},
     # leak 1 makes the activation the identity: nothing but a rotation-invariant Gaussian is left
     "linear-gaussian": {"start": "positive", "change": "dense", "leak": 1.0},
+    "cartpole": CARTPOLE,
+    "cartpole-physics": {},
 }
 
 
-def make(name: str = "paper", *, seed: int = 0, **options: Any) -> World:
+@overload
+def make(name: Literal["cartpole-physics"], *, seed: int = 0, **options: Any) -> Physics: ...
+@overload
+def make(name: str = "paper", *, seed: int = 0, **options: Any) -> World: ...
+def make(name: str = "paper", *, seed: int = 0, **options: Any) -> World | Physics:
     """Draw a named world; any field of `WorldConfig` can be overridden.
+
+    The options of "cartpole-physics" are the fields of `PhysicsConfig`.
 
     >>> make("paper", regimes=3, channels=12).mechanisms.shape
     (3, 8, 8)
     """
     if name not in PRESETS:
         raise ConfigError(f"unknown world {name!r}", fix=f"use one of {sorted(PRESETS)}")
-    known = {f.name for f in fields(WorldConfig)}
+    settings = PhysicsConfig if name == "cartpole-physics" else WorldConfig
+    known = {f.name for f in fields(settings)}
     for option in options:
         if option not in known:
             raise ConfigError(f"a world has no option {option!r}", fix=f"use {sorted(known)}")
-        kind = type(getattr(WorldConfig, option))
+        kind = type(getattr(settings, option))
         if kind in KIND_NAMES and not is_a(options[option], kind):
             raise ConfigError(f"{option} = {options[option]!r}", fix=f"make it {KIND_NAMES[kind]}")
+    if name == "cartpole-physics":
+        return Physics(PhysicsConfig(**options), seed)
     return World.draw(replace(WorldConfig(**PRESETS[name]), **options), seed=seed)
