@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from mechtrace.paper import compare
+from mechtrace.paper.contestants import SIZES
 from mechtrace.paper.figures import PICTURES, pictures, save
 from mechtrace.paper.kept import Kept
 from mechtrace.paper.models import SCALES
@@ -102,6 +103,8 @@ def _made(table: Table, kept: Kept, lines: Sequence[compare.Measured]) -> str:
     seeds = " to ".join(str(count) for count in dict.fromkeys((counts[0], counts[-1])))
     scale = SCALES[kept.scale]
     size = "the paper's sizes" if scale.share == 1 else f"{scale.share:.0%} of its recordings"
+    if table.name == "methods":
+        size = f"{SIZES[scale.name][0]:,} recordings of each regime"
     rows = compare.kept_rows(table.name, kept.out, scale=kept.scale, seeds=kept.seeds)
     machines = sorted({row["machine"] for of_model in rows.values() for row in of_model})
     command = f"mechtrace reproduce {table.name} --scale {kept.scale} --seeds {counts[-1]}"
