@@ -87,14 +87,15 @@ def simulate(
     else:
         chosen = numbers(active) if active else None
         result = drawn.transition(transition, series=series, active=chosen, seed=seed)
-    size = result.panel.values.nbytes
-    if size > MOST_BYTES:
-        what = f"the recordings would take {size / 1e9:.1f} GB"
+    panel = result.panel
+    size = panel.values.nbytes
+    if panel.is_image and size > MOST_BYTES:
+        what = f"the pictures would take {size / 1e9:.1f} GB"
         raise DataError(
             what, where=str(out), fix="use fewer --series, or --set size=64 --set length=50"
         )
-    write_panel(result.panel, out)
+    write_panel(panel, out)
     if truth is not None:
         worlds.write_truth(result, truth)
-    sayer(quiet)(f"{out}: {result.panel!r}")
+    sayer(quiet)(f"{out}: {panel!r}")
     write_json(json_file, {"file": str(out), "world": world, "seed": seed, "series": series})

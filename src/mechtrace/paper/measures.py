@@ -29,6 +29,7 @@ from ..oracle import oracle
 from ..recover.algorithm1 import centred_window, static_weights
 from ..recover.calibrate import two_point
 from ..recover.trajectory import Trajectory
+from ..studies.theory import KNOWN
 from ..worlds import EmergentEdge, Simulation
 from .models import Trained
 
@@ -43,8 +44,6 @@ ALONE = 100
 GATE_RECORDINGS = 2000
 #: With more than this a regime counts as active.
 AT_WORK = 0.05
-#: Weights at which the approximation error is measured, as in the paper.
-KNOWN = (0.25, 0.5, 0.75)
 
 
 def latents(one: Trained) -> Figures:
@@ -113,11 +112,15 @@ def windows(
     """
     glide = _glide(one, schedule, active)
     groups = [glide] if trials is None else _groups(glide, trials)
+    late = slice(one.lags, None)
+    truth = glide.alpha[0][late]
 
     def mean(answer: Callable[..., list[np.ndarray]], **options: Any) -> Figures:
-        curves = [answer(one, group, pool=True, **options)[0] for group in groups]
-        found = [_score(one, glide.alpha[0], curve) for curve in curves]
-        return {name: float(np.mean([f[name] for f in found])) for name in ("pooled", "mae")}
+        curves = [answer(one, group, pool=True, **options)[0][late] for group in groups]
+        return {
+            "pooled": float(np.mean([weight_correlation(truth, curve) for curve in curves])),
+            "mae": float(np.mean([weight_error(truth, curve) for curve in curves])),
+        }
 
     out: Figures = {"default": mean(_default), "oracle": mean(_oracle)}
     for width in widths:
