@@ -38,7 +38,8 @@ class Scale:
 
 SMALL = (("regimes", 10), ("latents", 12), ("channels", 24))
 SCALES = {
-    "paper": Scale("paper", 1.0, 500, 3),  # trials: as many as it names for the simplex table
+    # trials: as many as it names for the simplex table; steps: it trains for hours, ours for seconds
+    "paper": Scale("paper", 1.0, 500, 3, (("steps", 8000),)),
     "quick": Scale("quick", 0.05, 200, 1, (("steps", 2500),)),
     # for the tests: everything runs, little is learned
     "smoke": Scale("smoke", 0.0005, 8, 1, (("steps", 60), ("align", False)), SMALL),
