@@ -22,8 +22,34 @@ with one_blas_thread():
     assert set(threads()) == {1}, threads()
 assert threads() == before, (threads(), before)
 """
+KEEPING = """
+import torch
+from threadpoolctl import threadpool_info
+from mechtrace.blas import keep_to_threads, one_blas_thread
+
+def threads():
+    return {lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"}
+
+torch.set_num_threads(3)
+keep_to_threads(2)
+assert threads() == {2} and torch.get_num_threads() == 2, (threads(), torch.get_num_threads())
+with one_blas_thread():
+    pass
+assert threads() == {2}, threads()
+torch.set_num_threads(1)
+keep_to_threads(2)
+assert torch.get_num_threads() == 1, "it limits, it does not raise"
+"""
 
 
 def test_linear_algebra_keeps_to_one_thread_inside():
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True)
+    _run(PROGRAM)
+
+
+def test_a_process_keeps_to_its_threads():
+    _run(KEEPING)
+
+
+def _run(program):
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""One thread for the many small products of stage 2: waking others costs more than they help."""
+"""Threads of linear algebra: for many small products, waking others costs more than it helps."""
 
 from __future__ import annotations
 
@@ -13,6 +13,14 @@ def one_blas_thread() -> Iterator[None]:
     """Inside the block the linear algebra of numpy and scipy runs in the calling thread."""
     with _controller().limit(limits=1, user_api="blas"):
         yield
+
+
+def keep_to_threads(count: int) -> None:
+    """From now on no library of this process uses more: processes beside it share the cores."""
+    import torch
+
+    torch.set_num_threads(min(count, torch.get_num_threads()))
+    _controller().limit(limits=count, user_api="blas")
 
 
 @cache

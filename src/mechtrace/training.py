@@ -117,7 +117,8 @@ class Run:
         if not self.config.fit.align:
             return Axes.unaligned(self.config.model.latents)
         regimes = tuple(self.panel.regimes)
-        return find_axes(self.model, self.panel, *self.runs, regimes, say)
+        with one_blas_thread():
+            return find_axes(self.model, self.panel, *self.runs, regimes, say)
 
     def facts(self) -> dict[str, Any]:
         """Everything about the run but the weights, ready for JSON."""

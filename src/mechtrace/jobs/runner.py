@@ -17,6 +17,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+from ..blas import keep_to_threads
 from ..errors import DataError, MechtraceError
 from ..fit import Progress
 from .job import FAILED, Job, Row
@@ -160,11 +161,9 @@ def _stop(one: _Running) -> None:
 
 def _work(job: Job, folder: Path, pipe: Connection, log: Path, threads: int) -> None:
     """What a fresh process does."""
-    import torch
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _write_to(log)
-    torch.set_num_threads(min(threads, torch.get_num_threads()))
+    keep_to_threads(threads)
     last = 0.0
 
     def tell(progress: Progress) -> None:

@@ -38,7 +38,7 @@ class Scale:
 
 SMALL = (("regimes", 10), ("latents", 12), ("channels", 24))
 SCALES = {
-    # trials: as many as it names for the simplex table; steps: it trains for hours, ours for seconds
+    # trials: as many as it names for the simplex table; steps: it trains for hours
     "paper": Scale("paper", 1.0, 500, 3, (("steps", 8000),)),
     "quick": Scale("quick", 0.05, 200, 1, (("steps", 2500),)),
     # for the tests: everything runs, little is learned

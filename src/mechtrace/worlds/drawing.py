@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import brentq
 
+from ..blas import one_blas_thread
+
 if TYPE_CHECKING:
     from .synthetic import WorldConfig
 
@@ -99,7 +101,8 @@ def companion_radius(mechanisms: np.ndarray, lagged: np.ndarray) -> np.ndarray:
     for lag, matrix in enumerate(lagged, start=1):
         companion[:, :d, lag * d : (lag + 1) * d] = matrix.T
     companion[:, d:, :-d] = np.eye((lags - 1) * d)
-    return np.abs(np.linalg.eigvals(companion)).max(axis=-1)
+    with one_blas_thread():
+        return np.abs(np.linalg.eigvals(companion)).max(axis=-1)
 
 
 def stable_and_alive(mechanisms: np.ndarray, lagged: np.ndarray) -> bool:
