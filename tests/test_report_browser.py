@@ -184,3 +184,21 @@ def test_other_numbers_of_regimes_on_dark_narrow_and_paper(browser, tmp_path, re
     assert (tmp_path / "r.pdf").stat().st_size > 20_000
     assert browser.evaluate("!!document.querySelector('#simplex .main-svg')")
     assert browser.problems == []
+
+
+@pytest.mark.filterwarnings("ignore::mechtrace.errors.FitWarning")
+def test_pictures_stand_along_the_time_axis(browser, tmp_path, monkeypatch):
+    monkeypatch.setattr("mechtrace.training.check_model", lambda *_: {})  # too few steps to learn
+    world = mt.worlds.make("cartpole", size=16, length=30)
+    model = mt.Trace(latents=4, hidden=16, steps=4, batch=6, align=False)
+    model.fit(world.simulate(6).panel, progress=False)
+    new = world.transition("simple", series=2, seed=9).panel
+    mt.report(model, model.recover(new), tmp_path / "film.html", panel=new)
+    browser.open(tmp_path / "film.html")
+    browser.wait("document.querySelectorAll('#film image').length === 14")
+    sources = browser.evaluate(
+        "new Set([...document.querySelectorAll('#film image')].map((i) => i.getAttribute("
+        "'href') ?? i.getAttribute('xlink:href'))).size"
+    )
+    assert sources == 14  # no two moments look the same
+    assert browser.problems == []

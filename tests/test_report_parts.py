@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import base64
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import mechtrace as mt
 from mechtrace.recover.events import Event
 from mechtrace.reports.compact import envelope, pack_time, rows_with_extremes, runs
+from mechtrace.reports.film import LONGEST_SIDE, MOST_FRAMES, film, reduced
 from mechtrace.reports.words import Clock, answer, sequence
 
 
@@ -89,3 +93,26 @@ def test_runs_cover_what_is_true_and_are_few(mask, most):
 def test_uneven_stamps_are_kept_one_by_one():
     assert "stamps" in pack_time(np.array([0.0, 1.0, 3.0]))
     assert pack_time(np.array([7.0])) == {"rows": 1, "first": 7.0, "last": 7.0}
+
+
+@pytest.mark.parametrize("steps", [1, 5, 200])
+def test_pictures_are_those_of_their_time(steps):
+    frames = np.zeros((steps, 8, 12), dtype=np.uint8)
+    frames[:] = np.arange(steps)[:, None, None]  # each says which step it is
+    panel = mt.Panel.from_arrays([frames, frames[::-1]])
+    path = Path(10.0 + np.arange(steps))
+    found = film(panel, path)
+    assert len(found["time"]) == min(steps, MOST_FRAMES)
+    grey = np.frombuffer(base64.b64decode(found["grey"]), np.uint8)
+    grey = grey.reshape(-1, found["height"], found["width"])
+    np.testing.assert_array_equal(grey[:, 3, 5], np.array(found["time"]) - 10)
+    assert found["time"] == sorted(set(found["time"]))
+
+
+def test_large_pictures_become_small_ones_of_the_same_brightness():
+    ramp = np.tile(np.linspace(0, 255, 1000), (1, 500, 1))
+    small = reduced(ramp.astype(np.uint8))
+    assert max(small.shape[1:]) <= LONGEST_SIDE
+    assert abs(small.mean() - ramp.mean()) < 2
+    dim = reduced(ramp / 1000)  # not bytes: stretched to what can be seen
+    assert (dim.min(), dim.max()) == (0, 255)

@@ -19,6 +19,7 @@ from .compact import (
     time_numbers,
     usual_step,
 )
+from .film import MOST_FILMS, film
 
 if TYPE_CHECKING:
     from ..diagnose import Diagnosis
@@ -84,6 +85,8 @@ def page_content(
             one["blocks"] = {name: pack(c.alpha[rows]) for name, c in path.blocks.items()}
         if number < share.with_signals:
             one |= signals.of(path)
+        if number < MOST_FILMS:
+            one |= signals.film(path)
         series.append(one)
     return {
         "regimes": list(model.regimes_),
@@ -201,6 +204,11 @@ class _Signals:
             packed[name] = pack(thin)
             packed["time"] = pack_time(time[rows])
         return {"signals": packed}
+
+    def film(self, path: Trajectory) -> dict[str, Any]:
+        """`film` of the page, where recordings are pictures."""
+        mine = self._recordings(path)
+        return {} if mine is None or not mine.is_image else {"film": film(mine, path)}
 
     def _arrays(self, path: Trajectory) -> tuple[np.ndarray | None, np.ndarray | None]:
         mine = self._recordings(path)

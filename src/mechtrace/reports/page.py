@@ -13,7 +13,7 @@ from .compact import island
 
 #: Our scripts, in the order in which they need each other.
 SCRIPTS = (
-    "elements.js", "numbers.js", "theme.js", "timeline.js", "simplex.js", "graph.js",
+    "elements.js", "numbers.js", "theme.js", "timeline.js", "film.js", "simplex.js", "graph.js",
     "mechanisms.js", "recording.js", "overview.js", "training.js", "start.js",
 )  # fmt: skip
 

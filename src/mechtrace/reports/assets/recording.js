@@ -18,6 +18,9 @@ function drawRecording() {
   };
   add("shares", "Share of each mechanism", null, drawShares);
   stack.append(flagKey(series));
+  if (series.film) {
+    add("film", series.trials > 1 ? "Pictures of the first trial" : "Pictures", null, drawFilm);
+  }
   add("residual", "Residual, and where none of the known mechanisms explains the recording",
     "1 (dashed) is what pure regimes show. The strip below is green where the mixture explains the step.",
     drawResidual);
