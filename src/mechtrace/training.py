@@ -17,6 +17,7 @@ from .batches import Batches, on_device
 from .blas import one_blas_thread
 from .config import RunConfig
 from .errors import StoreError
+from .eye import Eye, learn_eye, unexplained_share
 from .fit import Listener, Trainer, TrainState, resolve_device
 from .health import check_model
 from .memory import keeping_freed_memory
@@ -35,6 +36,8 @@ EVALUATION_ROOM = 640
 FEWEST_SERIES = 8
 #: Series per step over all regimes; a GPU is idle with fewer.
 DEFAULT_BATCH = {"cpu": 40, "cuda": 320}
+#: Pixels per step where the network itself reads pictures: hidden layers take many times as much.
+MOST_PIXELS = {"cpu": 1 << 21, "cuda": 1 << 25}
 #: Held-out runs of each regime on which the noise for stage 2 is measured, at most and at least.
 REFERENCE_RUNS, FEWEST_RUNS = 400, 4
 #: Numbers that may be held for it: at every step, what every expert expects of every latent, and
@@ -46,25 +49,44 @@ REFERENCE_SIZE = 40_000_000
 class Run:
     """A prepared training run."""
 
-    panel: Panel
+    panel: Panel  # as the model sees it: of pictures, the key points
     config: RunConfig
     model: SequentialVAE
     trainer: Trainer
     runs: tuple[Runs, Runs]  # for training, and held out
     reference: Batches  # of training series, for the checks after training
     facts_of_data: dict[str, Any]
+    eye: Eye | None = None  # what turned pictures into key points
 
     @classmethod
-    def prepare(cls, panel: Panel, config: RunConfig) -> Run:
-        """Split the data by series, build the model and load everything that training needs."""
+    def prepare(
+        cls,
+        panel: Panel,
+        config: RunConfig,
+        eye: Eye | None = None,
+        say: Callable[[str], None] = lambda text: None,
+    ) -> Run:
+        """Split the data by series, build the model and load everything that training needs.
+
+        Of pictures, key points are learned first, unless an eye for them is given or the network
+        is to read pixels itself.
+        """
         lags, fit = config.model.lags, config.fit
         runs = training_runs(panel, lags)
         train, held = split_runs(runs, fit.holdout, lags, fit.seed)
         device = resolve_device(fit.device)
+        facts = _facts_of_data(panel, train, held)
+        if panel.is_image and config.model.encoder != "image":
+            eye = learn_eye(panel, train, fit, device, say) if eye is None else eye.to(device)
+            share = unexplained_share(eye, panel, _with_every_regime(held, train))
+            say(f"key points tell {1 - share:.1%} of what varies in held-out pictures")
+            panel = eye.see(panel)
+            facts |= {"pictures": {"size": facts["shape"], "unexplained": share}}
+            facts |= {"shape": list(panel.shape), "channels": list(panel.channels)}
         model = _new_model(panel, config, train).to(device)
         length = max(lags + 1, min(fit.window, int(train.length.max())))
         regimes = len(panel.regimes)
-        batch = math.ceil((fit.batch or DEFAULT_BATCH[device.type]) / regimes)
+        batch = math.ceil((fit.batch or _default_batch(panel, length, device)) / regimes)
         resident = on_device(panel, device)
 
         def batches(source: Runs, per_regime: int) -> Batches:
@@ -80,8 +102,7 @@ class Run:
             fit,
         )
         reference = batches(train, EVALUATION_SERIES)
-        facts = _facts_of_data(panel, train, held)
-        return cls(panel, config, model, trainer, (train, held), reference, facts)
+        return cls(panel, config, model, trainer, (train, held), reference, facts, eye)
 
     def train(
         self,
@@ -93,6 +114,10 @@ class Run:
         save = None if checkpoint is None else lambda state: self._save(checkpoint, state)
         with keeping_freed_memory():
             self.trainer.run(listeners, save, checkpoint_seconds)
+
+    def seen(self, panel: Panel) -> Panel:
+        """Other recordings as the model sees them."""
+        return panel if self.eye is None else self.eye.see(panel)
 
     def finish(self) -> dict[str, Any]:
         """Check the experts and return what is to be stored beside the weights."""
@@ -146,6 +171,8 @@ class Run:
             counters["best_elbo"] = None
         meta = self.facts() | {"counters": counters}
         groups = {"weights": weights | tensors, "training": state.tensors}
+        if self.eye is not None:
+            groups["eye"] = self.eye.tensors()
         write_archive(path, Archive("checkpoint", meta, groups))
 
     def resume_from(self, path: str | Path) -> None:
@@ -174,6 +201,14 @@ class Run:
         if counters["best_elbo"] is None:
             counters["best_elbo"] = -math.inf
         self.trainer.restore(TrainState(**counters, tensors=archive.tensors["training"] | best))
+
+
+def _default_batch(panel: Panel, length: int, device: torch.device) -> int:
+    """Crops per step: fewer of them where they are made of pictures."""
+    most = DEFAULT_BATCH[device.type]
+    if panel.is_image:
+        most = min(most, MOST_PIXELS[device.type] // (length * math.prod(panel.shape)))
+    return max(1, most)
 
 
 def _new_model(panel: Panel, config: RunConfig, train: Runs) -> SequentialVAE:
