@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from .batches import reader
-from .config import FitConfig
+from .config import RunConfig
 from .errors import FitWarning
 from .keypoints import KeyPoints
 from .series import Panel
@@ -26,6 +26,8 @@ from .windows import Runs, Standardiser, find_runs
 #: Past frames in whose fading mean a state is remembered that no single picture shows, such as a
 #: speed; and the share by which a frame counts less than the next.
 MEMORY, FADING = 8, 0.7
+#: With fewer latents all are needed for what a single picture shows.
+LEAST_LATENTS = 4
 #: Training steps and frames in each.
 STEPS = {"cpu": 600, "cuda": 2000}
 BATCH = {"cpu": 32, "cuda": 256}
@@ -37,10 +39,15 @@ JUDGED, MOST_UNEXPLAINED = 512, 0.5
 
 
 class Eye:
-    """Learned key points of pictures, and what they were over the past few frames."""
+    """Learned key points of pictures, and where they were over the past few frames.
 
-    def __init__(self, points: KeyPoints) -> None:
+    Only the main directions (m, 2 * points) of their movement are remembered: what is a bent
+    function of a state has a mean that is no function of the mean state.
+    """
+
+    def __init__(self, points: KeyPoints, directions: np.ndarray) -> None:
         self.points = points.eval().requires_grad_(False)
+        self.directions = directions
 
     @property
     def size(self) -> tuple[int, int]:
@@ -51,11 +58,16 @@ class Eye:
     def channels(self) -> tuple[str, ...]:
         """Names of what it sees: now, and of late."""
         now = [f"{axis}{number}" for axis in "xy" for number in range(self.points.points)]
-        return tuple(now + [f"{name} of late" for name in now])
+        return (*now, *(f"of late {number}" for number in range(len(self.directions))))
+
+    @property
+    def shown(self) -> int:
+        """How many of the channels, the first ones, a single picture shows."""
+        return 2 * self.points.points
 
     def to(self, device: torch.device) -> Eye:
         """On another device."""
-        return Eye(self.points.to(device))
+        return Eye(self.points.to(device), self.directions)
 
     @torch.no_grad()
     def see(self, panel: Panel) -> Panel:
@@ -64,33 +76,35 @@ class Eye:
         read = reader(panel, device)
         values = np.full((panel.rows, len(self.channels)), np.nan, np.float32)
         runs = find_runs(panel, by_regime=False)
-        now, of_late = np.split(values, 2, axis=1)
+        now, of_late = np.split(values, [self.shown], axis=1)
         rows = runs.row_numbers()
         piece = max(1, CHUNK_PIXELS[device.type] // math.prod(self.size))
         for first in range(0, len(rows), piece):
             some = rows[first : first + piece]
             now[some] = self.points(read(some)).cpu().numpy()
-        within = runs.within()
+        within, main = runs.within(), now @ self.directions.T
         of_late[rows] = fading_mean(
-            now[rows - np.minimum(within, lag)] for lag in range(1, MEMORY + 1)
+            main[rows - np.minimum(within, lag)] for lag in range(1, MEMORY + 1)
         )
         return replace(panel, values=values, channels=self.channels)
 
     def tensors(self) -> dict[str, Tensor]:
         """For storage."""
-        return dict(self.points.state_dict())
+        directions = torch.from_numpy(self.directions)
+        return dict(self.points.state_dict()) | {"directions": directions}
 
     @classmethod
     def from_tensors(cls, size: Sequence[int], tensors: dict[str, Tensor]) -> Eye:
         """From storage."""
         height, breadth = size
-        points = KeyPoints((height, breadth))
-        points.load_state_dict(tensors)
-        return cls(points)
+        points, weights = KeyPoints((height, breadth)), dict(tensors)
+        directions = weights.pop("directions").numpy()
+        points.load_state_dict(weights)
+        return cls(points, directions)
 
     def draw(self, channels: Tensor) -> Tensor:
         """Pictures (..., H, W) of what was seen (..., channels)."""
-        return self.points.draw(channels[..., : len(self.channels) // 2])
+        return self.points.draw(channels[..., : self.shown])
 
 
 class Glance:
@@ -110,7 +124,7 @@ class Glance:
         now = self.eye.points(torch.from_numpy(picture).to(like)[None])[0].cpu().numpy()
         past = [*self.past, *[self.past[-1] if self.past else now] * (MEMORY - len(self.past))]
         self.past.appendleft(now)
-        return np.concatenate([now, fading_mean(past)])
+        return np.concatenate([now, fading_mean(past) @ self.eye.directions.T])
 
     def forget(self) -> None:
         """After a gap there is no past."""
@@ -127,12 +141,12 @@ def fading_mean(past: Iterable[np.ndarray]) -> np.ndarray:
 def learn_eye(
     panel: Panel,
     train: Runs,
-    config: FitConfig,
+    run: RunConfig,
     device: torch.device,
     say: Callable[[str], None] = lambda text: None,
 ) -> Eye:
     """Learn the key points of the pictures of training runs, frame by frame."""
-    height, breadth = panel.shape
+    config, (height, breadth) = run.fit, panel.shape
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         points = KeyPoints((height, breadth))
@@ -153,7 +167,19 @@ def learn_eye(
         points.unexplained(read(some)).backward()
         nn.utils.clip_grad_norm_(points.parameters(), CLIP)
         optimiser.step()
-    return Eye(points)
+    some = np.sort(random.permutation(rows)[:JUDGED * 8])
+    memory = run.model.latents // 2 if run.model.latents >= LEAST_LATENTS else 0
+    return Eye(points, _main_directions(points, read, some)[:memory])
+
+
+@torch.no_grad()
+def _main_directions(
+    points: KeyPoints, read: Callable[[np.ndarray], Tensor], rows: np.ndarray
+) -> np.ndarray:
+    """Principal axes of the movement of the points, the main one first."""
+    found = [points(read(some)) for some in np.array_split(rows, 1 + len(rows) // 256)]
+    axes = np.linalg.eigh(np.cov(torch.cat(found).double().cpu().numpy().T))[1]
+    return np.ascontiguousarray(axes[:, ::-1].T, dtype=np.float32)
 
 
 def unexplained_share(eye: Eye, panel: Panel, runs: Runs) -> float:

@@ -18,11 +18,11 @@ from torch.nn import functional as F
 
 from .nets import SLOPE
 
-POINTS, WIDTH, KERNEL = 8, 8, 5
+POINTS, WIDTH, KERNEL = 4, 8, 5
 #: Larger pictures are halved until their maps have at most so many cells on a side.
-MAP_SIDE = 32
+MAP_SIDE = 16
 #: Radius of a dot, in halves of the longer side of a picture.
-DOT = 0.1
+DOT = 0.2
 
 
 class KeyPoints(nn.Module):

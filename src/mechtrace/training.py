@@ -77,13 +77,15 @@ class Run:
         device = resolve_device(fit.device)
         facts = _facts_of_data(panel, train, held)
         if panel.is_image and config.model.encoder != "image":
-            eye = learn_eye(panel, train, fit, device, say) if eye is None else eye.to(device)
+            if eye is None:
+                eye = learn_eye(panel, train, config, device, say)
+            eye = eye.to(device)
             share = unexplained_share(eye, panel, _with_every_regime(held, train))
             say(f"key points tell {1 - share:.1%} of what varies in held-out pictures")
             panel = eye.see(panel)
             facts |= {"pictures": {"size": facts["shape"], "unexplained": share}}
             facts |= {"shape": list(panel.shape), "channels": list(panel.channels)}
-        model = _new_model(panel, config, train).to(device)
+        model = _new_model(panel, config, train, one_unit=eye is not None).to(device)
         length = max(lags + 1, min(fit.window, int(train.length.max())))
         regimes = len(panel.regimes)
         batch = math.ceil((fit.batch or _default_batch(panel, length, device)) / regimes)
@@ -211,13 +213,15 @@ def _default_batch(panel: Panel, length: int, device: torch.device) -> int:
     return max(1, most)
 
 
-def _new_model(panel: Panel, config: RunConfig, train: Runs) -> SequentialVAE:
+def _new_model(panel: Panel, config: RunConfig, train: Runs, one_unit: bool) -> SequentialVAE:
+    """A fresh network; channels of `one_unit` keep their proportions: small ones say little."""
     with torch.random.fork_rng(devices=[]):  # leaves the caller's random numbers alone
         torch.manual_seed(config.fit.seed)
         model = SequentialVAE(config.model, len(panel.regimes), panel.shape)
     units = Standardiser.of(panel, train)
     model.centre.copy_(torch.from_numpy(units.centre))
-    model.scale.copy_(torch.from_numpy(units.scale))
+    scale = torch.from_numpy(units.scale)
+    model.scale.copy_(scale.square().mean().sqrt().expand_as(scale) if one_unit else scale)
     return model
 
 
