@@ -156,7 +156,9 @@ class Trace:
             try:
                 run.train(listeners, checkpoint, checkpoint_seconds)
             except Interrupted:
-                self._adopt(run.model, run.facts(), None, eye=run.eye)  # what was learned so far stays usable
+                self._adopt(
+                    run.model, run.facts(), None, eye=run.eye
+                )  # what was learned so far stays usable
                 raise
         return self.conclude(run, progress=progress)
 

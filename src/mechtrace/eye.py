@@ -167,7 +167,7 @@ def learn_eye(
         points.unexplained(read(some)).backward()
         nn.utils.clip_grad_norm_(points.parameters(), CLIP)
         optimiser.step()
-    some = np.sort(random.permutation(rows)[:JUDGED * 8])
+    some = np.sort(random.permutation(rows)[: JUDGED * 8])
     memory = run.model.latents // 2 if run.model.latents >= LEAST_LATENTS else 0
     return Eye(points, _main_directions(points, read, some)[:memory])
 

@@ -144,7 +144,8 @@ class Run:
         if not self.config.fit.align:
             return Axes.unaligned(self.config.model.latents)
         regimes = tuple(self.panel.regimes)
-        return find_axes(self.model, self.panel, *self.runs, regimes, say)
+        shown = 0 if self.eye is None else self.eye.shown
+        return find_axes(self.model, self.panel, *self.runs, regimes, say, shown)
 
     def facts(self) -> dict[str, Any]:
         """Everything about the run but the weights, ready for JSON."""
