@@ -11,11 +11,12 @@ def model_card(facts: dict[str, Any]) -> str:
     """A page about the facts of a fit."""
     settings, training = facts["settings"], facts["training"]
     elbo = training["held_out_elbo"]
+    shape = facts["pictures"]["size"] if "pictures" in facts else facts["shape"]
     lines = [
         "# A mechtrace model",
         "",
         f"Learned from `{facts['source']}`: {len(facts['regimes'])} regimes,"
-        f" {_shape(facts.get('pictures', {}).get('size', facts['shape']))}, {facts['training_rows']:,} training rows.",
+        f" {_shape(shape)}, {facts['training_rows']:,} training rows.",
         "",
         "| regime | training series | held-out series | gain over no history (nats/step) |",
         "|---|---|---|---|",

@@ -135,7 +135,7 @@ def fading_mean(past: Iterable[np.ndarray]) -> np.ndarray:
     """Weighted mean of arrays of past frames, the newest first."""
     weights = FADING ** np.arange(MEMORY)
     weights = (weights / weights.sum()).astype(np.float32)
-    return sum(w * before for w, before in zip(weights, past, strict=True))  # type: ignore[return-value]
+    return sum(w * before for w, before in zip(weights, past, strict=True))
 
 
 def learn_eye(
@@ -189,7 +189,7 @@ def unexplained_share(eye: Eye, panel: Panel, runs: Runs) -> float:
         share = float(eye.points.unexplained(reader(panel, eye.points.centre.device)(rows)))
     if not share <= MOST_UNEXPLAINED:
         warnings.warn(
-            f"key points explain only {1 - share:.0%} of what varies in the pictures; give more"
+            f"key points explain only {max(0.0, 1 - share):.0%} of what varies in the pictures; give more"
             " steps or pictures, or use encoder='image'.",
             FitWarning,
             stacklevel=2,
