@@ -63,7 +63,7 @@ def test_points_follow_what_moves(world, eye) -> None:
 def test_row_by_row_the_same_is_seen_also_after_a_gap(world, eye) -> None:
     film = world.simulate(1, seed=4).panel.values[:30].astype(np.float32)
     film[12] = np.nan
-    panel = mt.Panel.from_pictures(Stored(film), lengths=[30])
+    panel = mt.Panel(Stored(film), np.array([0, 30]), np.array(["film"]))
     whole, glance = eye.see(panel).values, Glance(eye)
     rows = np.stack([glance.see(picture) for picture in film])
     assert np.isnan(whole[12]).all()

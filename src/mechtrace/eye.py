@@ -189,8 +189,8 @@ def unexplained_share(eye: Eye, panel: Panel, runs: Runs) -> float:
         share = float(eye.points.unexplained(reader(panel, eye.points.centre.device)(rows)))
     if not share <= MOST_UNEXPLAINED:
         warnings.warn(
-            f"key points explain only {max(0.0, 1 - share):.0%} of what varies in the pictures; give more"
-            " steps or pictures, or use encoder='image'.",
+            f"key points explain only {max(0.0, 1 - share):.0%} of what varies in the pictures;"
+            " give more steps or pictures, or use encoder='image'.",
             FitWarning,
             stacklevel=2,
         )
