@@ -212,8 +212,11 @@ class Trace:
         eye: Eye | None = None,
     ) -> None:
         from .align import Axes
+        from .visible import visible_part
 
         model.eval()
+        if eye is not None:
+            model.visible = visible_part(model, eye.shown)
         self.model_ = model
         self.eye_ = eye
         self.axes_ = Axes.unaligned(model.config.latents) if axes is None else axes

@@ -26,6 +26,7 @@ from .recover.reference import Reference
 from .seen import measure_reference
 from .series import Panel
 from .store import Archive, read_archive, versions, write_archive
+from .visible import visible_part
 from .windows import CropSampler, Runs, Standardiser, pieces_of, split_runs, training_runs
 
 #: Series per regime on which an expert is judged after training.
@@ -128,6 +129,8 @@ class Run:
 
     def measure_reference(self) -> Reference:
         """Means and noise of the pure regimes, on held-out series where there are any."""
+        if self.eye is not None:
+            self.model.visible = visible_part(self.model, self.eye.shown)
         runs, regimes = self.trainer.held_out.sampler.runs, len(self.panel.regimes)
         of_one_step = regimes * max(regimes, self.config.model.latents)
         of_one = of_one_step * max(1, int(runs.length.mean()))
