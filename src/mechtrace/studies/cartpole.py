@@ -40,8 +40,8 @@ def cartpole_study(
 ) -> dict[str, Any]:
     """Latents and weights over fresh worlds, beside Algorithm 1 and the full-state oracle.
 
-    Of `active` regimes the first so many take part, as in the paper. `keep` is given the result
-    so far after every world.
+    Of `active` regimes the first so many take part. Which ones matters: R2 to R4 change latents
+    that no picture shows. `keep` is given the result so far after every world.
     """
     settings = {"latents": 4, "lags": 2} | settings
     about = {
