@@ -193,7 +193,7 @@ def test_evaluation_in_pieces_says_the_same(monkeypatch) -> None:
         made, values=uneven, offsets=np.append(made.offsets[:-1], len(uneven)),
         codes=made.codes[: len(uneven)],
     )  # fmt: skip
-    run = Run.prepare(panel, RunConfig.from_options(**SETTINGS))
+    run = Run.prepare(panel, RunConfig.from_options(**SETTINGS, encoder="image"))
     held = run.trainer.held_out
     held.load(0, noise_seed=-1)
     whole, (one,) = run.trainer.evaluate(), list(held.pieces())

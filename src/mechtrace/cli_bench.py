@@ -182,6 +182,33 @@ def bench_align(
     )  # fmt: skip
 
 
+@bench_app.command("cartpole")
+def bench_cartpole(
+    series: Annotated[int, typer.Option(help="Recordings of each regime.")] = 1000,
+    size: Annotated[int, typer.Option(help="Side of the pictures in pixels.")] = 64,
+    length: Annotated[int, typer.Option(help="Pictures in a recording.")] = 100,
+    active: Annotated[str, typer.Option(help="How many regimes take part.")] = "3,5",
+    trials: Annotated[int, typer.Option(help="Transitions to pool.")] = 200,
+    encoder: Annotated[str, typer.Option(help="auto (key points) or image (pixels).")] = "auto",
+    seeds: Worlds = 3,
+    steps: Steps = None,
+    device: Device = "auto",
+    json_file: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Learning from pixels: latents, weights and seconds in the world of a cart with a pole.
+
+    Example: mechtrace bench cartpole --series 100 --size 32 --seeds 1
+    """
+    from .studies.cartpole import cartpole_study
+
+    cartpole_study(
+        series=series, size=size, length=length, active=numbers(active), trials=trials,
+        seeds=seeds, encoder=encoder, say=sayer(quiet),
+        keep=lambda result: write_json(json_file, result), **trained_with(device, steps),
+    )  # fmt: skip
+
+
 @bench_app.command("convexity")
 def bench_convexity(
     world: Preset = "paper",

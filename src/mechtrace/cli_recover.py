@@ -247,7 +247,7 @@ def _model_and_data(
         fix = "name the model first, then the data"
         raise DataError("this is data, not a mechtrace file", where=str(model), fix=fix)
     trace = load(model)
-    shape = trace.model_.shape
+    shape = trace.shape_
     size = "x".join(map(str, shape)) if len(shape) == 2 else None  # pictures as in training
     reading = read_inputs(data, channels=trace.channels_, labelled=False, size=size, **roles)
     say(reading.how)

@@ -32,7 +32,7 @@ class ModelConfig:
         "affine", "affine, nonparametric, spline or maf"
     )
     encoder: Literal["auto", "mlp", "temporal", "image"] = _setting(
-        "auto", "auto (convolutions for images, else mlp), mlp, temporal or image"
+        "auto", "auto (mlp, for pictures over their key points), mlp, temporal or image (pixels)"
     )
     context: int | None = _setting(
         None, "past rows the encoder sees beside the current one; as many as lags"

@@ -19,12 +19,14 @@ from .series import Panel
 if TYPE_CHECKING:
     from .align import Axes
     from .diagnose import Diagnosis
+    from .eye import Eye
     from .model import SequentialVAE
     from .progress import Listener
     from .recover.known import Known
     from .recover.network import Mechanisms
     from .recover.reference import Reference
     from .recover.trajectory import Trajectory
+    from .store import Archive
     from .stream import Stream
     from .training import Run
 
@@ -134,12 +136,14 @@ class Trace:
         """
         from . import progress as listening
         from .fit import Interrupted
+        from .store import read_archive
         from .training import Run
 
-        run = Run.prepare(panel, self.config())
-        if resume:
-            if checkpoint is None:
-                raise StoreError("there is nothing to resume from", fix="name the checkpoint")
+        if resume and checkpoint is None:
+            raise StoreError("there is nothing to resume from", fix="name the checkpoint")
+        eye = _stored_eye(read_archive(checkpoint)) if resume and checkpoint else None
+        run = Run.prepare(panel, self.config(), eye, listening.remarks(progress))
+        if resume and checkpoint:
             run.resume_from(checkpoint)
         with ExitStack() as stack:
             listeners: list[Listener] = []
@@ -152,7 +156,9 @@ class Trace:
             try:
                 run.train(listeners, checkpoint, checkpoint_seconds)
             except Interrupted:
-                self._adopt(run.model, run.facts(), None)  # what was learned so far stays usable
+                self._adopt(
+                    run.model, run.facts(), None, eye=run.eye
+                )  # what was learned so far stays usable
                 raise
         return self.conclude(run, progress=progress)
 
@@ -165,7 +171,7 @@ class Trace:
         if progress:
             listening.remark(axes.verdict)
         facts |= {"evidence": asdict(reference.choice), "axes": axes.facts()}
-        self._adopt(run.model, facts, reference, axes)
+        self._adopt(run.model, facts, reference, axes, run.eye)
         return self
 
     def refit_experts(self, panel: Panel, *, steps: int = 500, progress: bool = True) -> Trace:
@@ -180,7 +186,7 @@ class Trace:
 
         self._check_fitted("refit")
         self._check_channels(panel)
-        run = Run.prepare(panel, self.config())
+        run = Run.prepare(panel, self.config(), self.eye_)
         if run.facts_of_data["regimes"] != list(self.regimes_):
             raise DataError(
                 f"the panel has the regimes {', '.join(panel.regimes)}, the model was trained on"
@@ -194,7 +200,7 @@ class Trace:
         if gain > 0:
             reference = run.measure_reference()
             facts = self.facts_ | {"evidence": asdict(reference.choice)}
-            self._adopt(run.model, facts, reference, self.axes_)
+            self._adopt(run.model, facts, reference, self.axes_, self.eye_)
         return self
 
     def _adopt(
@@ -203,11 +209,16 @@ class Trace:
         facts: dict[str, Any],
         reference: Reference | None,
         axes: Axes | None = None,
+        eye: Eye | None = None,
     ) -> None:
         from .align import Axes
+        from .visible import visible_part
 
         model.eval()
+        if eye is not None:
+            model.visible = visible_part(model, eye.shown)
         self.model_ = model
+        self.eye_ = eye
         self.axes_ = Axes.unaligned(model.config.latents) if axes is None else axes
         self.__dict__.pop("_double", None)
         self.reference_ = reference
@@ -232,8 +243,7 @@ class Trace:
         from . import latents
 
         self._check_fitted("encode")
-        self._check_channels(panel)
-        found = latents.encode(self.model_, panel)
+        found = latents.encode(self.model_, self._seen(panel))
         return [self.axes_.aligned(mean) for mean in found.arrays()]
 
     def decode(self, latents: np.ndarray) -> np.ndarray:
@@ -250,7 +260,9 @@ class Trace:
                 fix=f"give {self.model_.config.latents} of them along the last axis",
             )
         with torch.no_grad():
-            return AlignedModel(self.model_, self.axes_).decode(given).cpu().double().numpy()
+            shown = AlignedModel(self.model_, self.axes_).decode(given)
+            shown = shown if self.eye_ is None else self.eye_.draw(shown)
+            return shown.cpu().double().numpy()
 
     @property
     def weights_(self) -> Mechanisms | None:
@@ -297,7 +309,7 @@ class Trace:
         from .stage2 import recover
 
         reference = self._reference("recover with")
-        self._check_channels(panel)
+        panel = self._seen(panel)
         names = None if blocks is None else (blocks,) if isinstance(blocks, str) else tuple(blocks)
         request = Request(
             method, causal, pool, simplex, level, active, window, smoother, names, bias, known
@@ -318,8 +330,7 @@ class Trace:
         from .mechanisms import measure
 
         reference = self._reference("measure mechanisms of")
-        if panel is not None:
-            self._check_channels(panel)
+        panel = None if panel is None else self._seen(panel)
         found = measure(self._in_float64(), self.regimes_, reference, panel, states)
         effects = self.axes_.aligned_effects(found.jacobian)
         return replace(found, jacobian=effects, latents=self.axes_.names)
@@ -336,8 +347,8 @@ class Trace:
         if panel is None:
             return self.mechanisms().at(path.alpha)
         self._check_fitted("measure mechanisms of")
-        self._check_channels(panel)
-        return self.axes_.aligned_effects(at_each_step(self._in_float64(), panel, path.alpha))
+        effects = at_each_step(self._in_float64(), self._seen(panel), path.alpha)
+        return self.axes_.aligned_effects(effects)
 
     def diagnose(self, path: Trajectory) -> Diagnosis:
         """Can this curve be trusted? Findings with value, threshold, meaning and next step."""
@@ -347,13 +358,16 @@ class Trace:
 
     def stream(self, *, level: float = 0.9) -> Stream:
         """Recover row by row in constant memory; equals recover(..., causal=True)."""
+        import torch
+
         from .stream import Stream
 
         reference = self._reference("stream with")
         model = self._in_float64()
         if model.centre.is_cuda:  # one row at a time keeps no GPU busy
             model = copy.deepcopy(model).cpu()
-        return Stream(model, reference, self.regimes_, self.facts_.get("step"), level)
+        eye = None if self.eye_ is None else copy.deepcopy(self.eye_).to(torch.device("cpu"))
+        return Stream(model, reference, self.regimes_, self.facts_.get("step"), level, eye)
 
     def _in_float64(self) -> SequentialVAE:
         """A copy in double precision: one row alone then gives what a batch of rows gives."""
@@ -367,6 +381,8 @@ class Trace:
 
         self._check_fitted("save")
         weights = {"weights": dict(self.model_.state_dict())}
+        if self.eye_ is not None:
+            weights["eye"] = self.eye_.tensors()
         arrays = self.axes_.arrays()
         if self.reference_ is not None:
             arrays |= self.reference_.arrays()
@@ -387,11 +403,22 @@ class Trace:
             )
         return self.reference_
 
+    @property
+    def shape_(self) -> tuple[int, ...]:
+        """Shape of one row of the recordings: (channels,) or (height, width)."""
+        self._check_fitted("describe")
+        return self.model_.shape if self.eye_ is None else self.eye_.size
+
+    def _seen(self, panel: Panel) -> Panel:
+        """Recordings as the model sees them: of pictures, the key points."""
+        self._check_channels(panel)
+        return panel if self.eye_ is None else self.eye_.see(panel)
+
     def _check_channels(self, panel: Panel) -> None:
-        if panel.shape != self.model_.shape:
+        if panel.shape != self.shape_:
             raise DataError(
                 f"the panel has rows of shape {panel.shape}, the model was trained on"
-                f" {self.model_.shape}",
+                f" {self.shape_}",
                 where=panel.source,
                 fix="give the same channels as in training",
             )
@@ -432,5 +459,15 @@ def load(path: str | Path) -> Trace:
     axes = None
     if "axes" in facts and "axes/matrix" in archive.arrays:
         axes = Axes.restored(facts["axes"], archive.arrays, tuple(facts["regimes"]))
-    trace._adopt(model, facts, Reference.from_arrays(archive.arrays), axes)
+    eye = _stored_eye(archive)
+    trace._adopt(model, facts, Reference.from_arrays(archive.arrays), axes, eye)
     return trace
+
+
+def _stored_eye(archive: Archive) -> Eye | None:
+    """What turns pictures into key points, if the stored model has it."""
+    from .eye import Eye
+
+    if "eye" not in archive.tensors:
+        return None
+    return Eye.from_tensors(archive.meta["pictures"]["size"], archive.tensors["eye"])

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -106,6 +107,9 @@ class Learner(nn.Module, ABC):
 
 class SequentialVAE(Learner):
     """q(z_t | x_{t-C:t}), p(x_t | z_t) and one expert p_k(z_t | z_{t-L:t-1}) per regime."""
+
+    #: (d, d), the part of z in which regimes can differ from one step to the next; None: all
+    visible: np.ndarray | None = None
 
     def __init__(self, config: ModelConfig, regimes: int, shape: tuple[int, ...]) -> None:
         super().__init__(shape, config.latents, config.lags)

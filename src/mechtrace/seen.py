@@ -44,6 +44,9 @@ class Encoded:
         if support is not None and means is not None:
             lags = range(size, size + self.model.config.lags)
             support.shrink(expected, means, self.mean, lags)
+        if self.model.visible is not None:
+            common = expected.mean(axis=2, keepdims=True)
+            expected = common + (expected - common) @ self.model.visible.T
         return Seen(values, expected)
 
 

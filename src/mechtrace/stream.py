@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from .errors import DataError
+from .eye import Eye, Glance
 from .model import SequentialVAE
 from .recover.blocks import Block, memory
 from .recover.engine import interval, nearest_on_simplex
@@ -45,10 +46,13 @@ class Stream:
         regimes: tuple[str, ...],
         step: float | None,
         level: float,
+        eye: Eye | None = None,
     ) -> None:
         self.model, self.regimes, self.level = model, regimes, level
         self.step = 1.0 if step is None else step
         self.reference = reference
+        self.shape = model.shape if eye is None else eye.size
+        self.glance = None if eye is None else Glance(eye)
         self.used, self.offsets = reference.combination(None)
         m = len(regimes) - 1
         self.filters = Filter(m, len(DRIFTS), DRIFTS)  # one for each drift, side by side
@@ -62,13 +66,13 @@ class Stream:
 
     @torch.no_grad()
     def push(self, row: np.ndarray, time: Any = None) -> Now:
-        """Take one row of channels; NaN in it means that the row was not observed."""
+        """Take one row of channels, or a picture; NaN in it: the row was not observed."""
         row = np.asarray(row, dtype=np.float64)
-        if row.shape != self.model.shape:
-            raise DataError(
-                f"a row of shape {row.shape} was pushed, the model reads {self.model.shape}"
-            )
+        if row.shape != self.shape:
+            raise DataError(f"a row of shape {row.shape} was pushed, the model reads {self.shape}")
         elapsed = self._elapsed(time)
+        if self.glance is not None:
+            row = self.glance.see(row).astype(np.float64)
         plane = self._evidence(row)
         A, b = plane.A[0, 0][:, :, None], plane.b[0, 0][:, None]
         squares, log_det = self.filters.step(A, b, elapsed)
@@ -110,6 +114,8 @@ class Stream:
         if steps > 1.5 * (1 + 1e-9):
             self.rows.clear()
             self.latents.clear()
+            if self.glance is not None:
+                self.glance.forget()
         return max(steps, 0.01)
 
     def _evidence(self, row: np.ndarray) -> Plane:

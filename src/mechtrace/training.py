@@ -17,6 +17,7 @@ from .batches import Batches, on_device
 from .blas import one_blas_thread
 from .config import RunConfig
 from .errors import StoreError
+from .eye import Eye, learn_eye, unexplained_share
 from .fit import Listener, Trainer, TrainState, resolve_device
 from .health import check_model
 from .memory import keeping_freed_memory
@@ -25,6 +26,7 @@ from .recover.reference import Reference
 from .seen import measure_reference
 from .series import Panel
 from .store import Archive, read_archive, versions, write_archive
+from .visible import visible_part
 from .windows import CropSampler, Runs, Standardiser, pieces_of, split_runs, training_runs
 
 #: Series per regime on which an expert is judged after training.
@@ -35,6 +37,8 @@ EVALUATION_ROOM = 640
 FEWEST_SERIES = 8
 #: Series per step over all regimes; a GPU is idle with fewer.
 DEFAULT_BATCH = {"cpu": 40, "cuda": 320}
+#: Pixels per step where the network itself reads pictures: hidden layers take many times as much.
+MOST_PIXELS = {"cpu": 1 << 21, "cuda": 1 << 25}
 #: Held-out runs of each regime on which the noise for stage 2 is measured, at most and at least.
 REFERENCE_RUNS, FEWEST_RUNS = 400, 4
 #: Numbers that may be held for it: at every step, what every expert expects of every latent, and
@@ -46,25 +50,46 @@ REFERENCE_SIZE = 40_000_000
 class Run:
     """A prepared training run."""
 
-    panel: Panel
+    panel: Panel  # as the model sees it: of pictures, the key points
     config: RunConfig
     model: SequentialVAE
     trainer: Trainer
     runs: tuple[Runs, Runs]  # for training, and held out
     reference: Batches  # of training series, for the checks after training
     facts_of_data: dict[str, Any]
+    eye: Eye | None = None  # what turned pictures into key points
 
     @classmethod
-    def prepare(cls, panel: Panel, config: RunConfig) -> Run:
-        """Split the data by series, build the model and load everything that training needs."""
+    def prepare(
+        cls,
+        panel: Panel,
+        config: RunConfig,
+        eye: Eye | None = None,
+        say: Callable[[str], None] = lambda text: None,
+    ) -> Run:
+        """Split the data by series, build the model and load everything that training needs.
+
+        Of pictures, key points are learned first, unless an eye for them is given or the network
+        is to read pixels itself.
+        """
         lags, fit = config.model.lags, config.fit
         runs = training_runs(panel, lags)
         train, held = split_runs(runs, fit.holdout, lags, fit.seed)
         device = resolve_device(fit.device)
-        model = _new_model(panel, config, train).to(device)
+        facts = _facts_of_data(panel, train, held)
+        if panel.is_image and config.model.encoder != "image":
+            if eye is None:
+                eye = learn_eye(panel, train, config, device, say)
+            eye = eye.to(device)
+            share = unexplained_share(eye, panel, _with_every_regime(held, train))
+            say(f"key points tell {1 - share:.1%} of what varies in held-out pictures")
+            panel = eye.see(panel)
+            facts |= {"pictures": {"size": facts["shape"], "unexplained": share}}
+            facts |= {"shape": list(panel.shape), "channels": list(panel.channels)}
+        model = _new_model(panel, config, train, one_unit=eye is not None).to(device)
         length = max(lags + 1, min(fit.window, int(train.length.max())))
         regimes = len(panel.regimes)
-        batch = math.ceil((fit.batch or DEFAULT_BATCH[device.type]) / regimes)
+        batch = math.ceil((fit.batch or _default_batch(panel, length, device)) / regimes)
         resident = on_device(panel, device)
 
         def batches(source: Runs, per_regime: int) -> Batches:
@@ -80,8 +105,7 @@ class Run:
             fit,
         )
         reference = batches(train, EVALUATION_SERIES)
-        facts = _facts_of_data(panel, train, held)
-        return cls(panel, config, model, trainer, (train, held), reference, facts)
+        return cls(panel, config, model, trainer, (train, held), reference, facts, eye)
 
     def train(
         self,
@@ -94,6 +118,10 @@ class Run:
         with keeping_freed_memory():
             self.trainer.run(listeners, save, checkpoint_seconds)
 
+    def seen(self, panel: Panel) -> Panel:
+        """Other recordings as the model sees them."""
+        return panel if self.eye is None else self.eye.see(panel)
+
     def finish(self) -> dict[str, Any]:
         """Check the experts and return what is to be stored beside the weights."""
         health = check_model(self.model, self.reference, self.trainer.held_out, self.panel.regimes)
@@ -101,6 +129,8 @@ class Run:
 
     def measure_reference(self) -> Reference:
         """Means and noise of the pure regimes, on held-out series where there are any."""
+        if self.eye is not None:
+            self.model.visible = visible_part(self.model, self.eye.shown)
         runs, regimes = self.trainer.held_out.sampler.runs, len(self.panel.regimes)
         of_one_step = regimes * max(regimes, self.config.model.latents)
         of_one = of_one_step * max(1, int(runs.length.mean()))
@@ -117,8 +147,9 @@ class Run:
         if not self.config.fit.align:
             return Axes.unaligned(self.config.model.latents)
         regimes = tuple(self.panel.regimes)
+        shown = 0 if self.eye is None else self.eye.shown
         with one_blas_thread():
-            return find_axes(self.model, self.panel, *self.runs, regimes, say)
+            return find_axes(self.model, self.panel, *self.runs, regimes, say, shown)
 
     def facts(self) -> dict[str, Any]:
         """Everything about the run but the weights, ready for JSON."""
@@ -147,6 +178,8 @@ class Run:
             counters["best_elbo"] = None
         meta = self.facts() | {"counters": counters}
         groups = {"weights": weights | tensors, "training": state.tensors}
+        if self.eye is not None:
+            groups["eye"] = self.eye.tensors()
         write_archive(path, Archive("checkpoint", meta, groups))
 
     def resume_from(self, path: str | Path) -> None:
@@ -177,13 +210,23 @@ class Run:
         self.trainer.restore(TrainState(**counters, tensors=archive.tensors["training"] | best))
 
 
-def _new_model(panel: Panel, config: RunConfig, train: Runs) -> SequentialVAE:
+def _default_batch(panel: Panel, length: int, device: torch.device) -> int:
+    """Crops per step: fewer of them where they are made of pictures."""
+    most = DEFAULT_BATCH[device.type]
+    if panel.is_image:
+        most = min(most, MOST_PIXELS[device.type] // (length * math.prod(panel.shape)))
+    return max(1, most)
+
+
+def _new_model(panel: Panel, config: RunConfig, train: Runs, one_unit: bool) -> SequentialVAE:
+    """A fresh network; channels of `one_unit` keep their proportions: small ones say little."""
     with torch.random.fork_rng(devices=[]):  # leaves the caller's random numbers alone
         torch.manual_seed(config.fit.seed)
         model = SequentialVAE(config.model, len(panel.regimes), panel.shape)
     units = Standardiser.of(panel, train)
     model.centre.copy_(torch.from_numpy(units.centre))
-    model.scale.copy_(torch.from_numpy(units.scale))
+    scale = torch.from_numpy(units.scale)
+    model.scale.copy_(scale.square().mean().sqrt().expand_as(scale) if one_unit else scale)
     return model
 
 

@@ -13,10 +13,11 @@ from ..model import SequentialVAE
 from ..recover.network import Mechanisms
 from ..series import Panel
 from ..windows import Runs
+from .additive import additive_view
 from .axes import Axes, Axis, Evidence
 from .bending import bending
 from .change import sparse_change
-from .combine import Agreed, combine, in_axes_of, ordered
+from .combine import Agreed, combine, in_axes_of, ordered, taken_alone
 from .form import FORM, Form, mechanism_form
 from .noise import covariances, noise_by_regime, noise_shape, root
 from .rows import Rows, collect, used_latents
@@ -48,16 +49,18 @@ def find_axes(
     held: Runs,
     regimes: tuple[str, ...],
     say: Say = lambda text: None,
+    shown: int = 0,
 ) -> Axes:
     """Learn axes from one half of the stretches of every regime, test them on the other.
 
-    Held-out series come first where not all rows are needed.
+    Held-out series come first where not all rows are needed. The first `shown` channels are what
+    a picture shows at the same step.
     """
     d = model.config.latents
     used = used_latents(model, panel, train)
     if not 2 <= len(used) <= MOST_LATENTS:
         return Axes.unaligned(d)
-    learn, test = collect(model, panel, held, train).halves()
+    learn, test = collect(model, panel, held, train, shown=shown).halves()
     if not (_testable(learn) and _testable(test)):
         return Axes.unaligned(d)
     keep = np.eye(d)[used]  # a latent that carries nothing stays what it is
@@ -86,6 +89,11 @@ def axes_of_rows(learn: Rows, test: Rows, device: torch.device, say: Say) -> Fou
     """Whiten the noise, gather the evidence for a rotation, and weigh it."""
     whitening = root(covariances(learn).mean(axis=0), -0.5)
     white, new = learn.mapped(whitening), test.mapped(whitening)
+    if white.shown is not None:
+        say("looking for axes in the pictures")
+        clue = additive_view(white, new)
+        if clue.identified:  # dynamics that are seen in part only would mislead
+            return Found(whitening, [clue], *ordered(taken_alone(clue), None, white))
     clues, form = _evidence(white, new, device, say)
     agreed = combine(clues, white, new)
     # without axes of their own there is no W to speak of

@@ -52,6 +52,19 @@ def combine(clues: list[Clue], train: Rows, test: Rows) -> Agreed:
     return replace(agreed, by=_confirmed(agreed, [clue for clue in clues if clue.identified]))
 
 
+def taken_alone(clue: Clue) -> Agreed:
+    """What one clue says, with the blocks that it leaves."""
+    numbers = [axis for block in clue.blocks for axis in block]
+    sizes = np.cumsum([len(block) for block in clue.blocks])[:-1]
+    alone = {block[0] for block in clue.blocks if len(block) == 1}
+    return Agreed(
+        clue.rotation[numbers],
+        [block.tolist() for block in np.split(np.arange(len(numbers)), sizes)],
+        [(clue.kind,) if axis in alone else () for axis in numbers],
+        [clue.strength(axis) for axis in numbers],
+    )
+
+
 def _settle(basis: np.ndarray, clues: list[Clue], train: Rows, test: Rows) -> list[_Group]:
     """The clue with the most identified axes splits the basis (m, d); the first wins a tie."""
     best = max(clues, key=lambda clue: len(clue.identified))

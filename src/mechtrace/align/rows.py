@@ -31,6 +31,7 @@ class Rows:
     expected: np.ndarray  # (N, K, d), by the expert of every regime
     regime: np.ndarray  # (N,)
     unit: np.ndarray  # (N,), the stretch that a row belongs to, from 0 on
+    shown: np.ndarray | None = None  # (N, C), what a picture of the row shows
 
     @property
     def size(self) -> int:
@@ -81,6 +82,7 @@ class Rows:
             self.expected[keep],
             self.regime[keep],
             np.unique(self.unit[keep], return_inverse=True)[1],
+            None if self.shown is None else self.shown[keep],
         )
 
     def by_unit(self, values: np.ndarray) -> np.ndarray:
@@ -91,8 +93,11 @@ class Rows:
         return (total / count[:, None]).reshape(len(count), *values.shape[1:])
 
 
-def collect(model: SequentialVAE, panel: Panel, *sources: Runs) -> Rows:
-    """Transitions of labelled runs, at most `ROWS` of each regime; earlier sources come first."""
+def collect(model: SequentialVAE, panel: Panel, *sources: Runs, shown: int = 0) -> Rows:
+    """Transitions of labelled runs, at most `ROWS` of each regime; earlier sources come first.
+
+    The first `shown` channels are what a picture of the step shows.
+    """
     most = ROWS[model.config.experts] * 5 // max(5, model.regimes)
     runs = _some(sources, model.regimes, most, model.config.lags)
     pieces = pieces_of(panel, runs)
@@ -105,6 +110,7 @@ def collect(model: SequentialVAE, panel: Panel, *sources: Runs) -> Rows:
         expected=_expected(model, flat),
         regime=runs.regime[run],
         unit=np.unique(stretch, return_inverse=True)[1],
+        shown=pieces.values[rows][:, :shown].astype(float) if shown else None,
     )
 
 

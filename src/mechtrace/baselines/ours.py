@@ -56,7 +56,10 @@ class Traced(Method):
         match = None
         if truth is not None:
             match = BestMatch(
-                run.model, truth, lambda p: latents.encode(run.model, p).arrays(), linear_r2
+                run.model,
+                truth,
+                lambda p: latents.encode(run.model, run.seen(p)).arrays(),
+                linear_r2,
             )
         run.train([*listeners, match] if match else listeners)
         self._match = (run, match) if match else None

@@ -1,0 +1,152 @@
+"""From pixels to alpha(t): the world of section 6.3 of the paper, learned from its pictures."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from .. import worlds
+from ..bench import machine
+from ..estimator import Trace
+from ..fit import resolve_device
+from ..metrics import linear_r2, mean_correlation, weight_correlation
+from ..oracle import oracle
+from ..recover.trajectory import Trajectory
+from ..store import versions
+from ..worlds.view import SHOWN
+
+LATENTS = ("x", "v", "theta", "omega")
+#: Series of each regime on which the latents are compared with the truth.
+TEST_SERIES = 100
+#: Transitions that are recovered one by one.
+SINGLES = 50
+
+
+def cartpole_study(
+    *,
+    series: int = 1000,
+    size: int = 64,
+    length: int = 100,
+    active: Sequence[int] = (3, 5),
+    schedules: Sequence[str] = ("simple",),
+    trials: int = 200,
+    seeds: int = 3,
+    say: Callable[[str], None] = print,
+    keep: Callable[[dict[str, Any]], None] = lambda result: None,
+    **settings: Any,
+) -> dict[str, Any]:
+    """Latents and weights over fresh worlds, beside Algorithm 1 and the full-state oracle.
+
+    Of `active` regimes the first so many take part. Which ones matters: R2 to R4 change latents
+    that no picture shows. `keep` is given the result so far after every world.
+    """
+    settings = {"latents": 4, "lags": 2} | settings
+    about = {
+        "world": "cartpole",
+        "series_per_regime": series,
+        "size": size,
+        "length": length,
+        "trials": trials,
+        "settings": Trace(**settings).get_params() | {"seed": None},
+        "machine": machine(resolve_device(Trace(**settings).config().fit.device)),
+        "versions": versions(),
+    }
+    rows: list[dict[str, Any]] = []
+    for seed in range(seeds):
+        drawn = worlds.make("cartpole", seed=seed, size=size, length=length)
+        panel = drawn.simulate(series).panel
+        began = time.perf_counter()
+        trace = Trace(seed=seed, **settings).fit(panel, progress=False)
+        row = {"seed": seed, "seconds": time.perf_counter() - began} | judge_latents(trace, drawn)
+        row["steps"] = trace.facts_["training"]["steps"]
+        row["step_seconds"] = trace.facts_["training"]["seconds"]
+        row["unexplained"] = trace.facts_.get("pictures", {}).get("unexplained")
+        row["recovery"] = [
+            judge_weights(trace, drawn, schedule, count, trials)
+            for count in active
+            for schedule in schedules
+        ]
+        say(_line(row))
+        rows.append(row)
+        result = about | {"rows": rows, "means": _means(rows)}
+        keep(result)
+    return result
+
+
+def judge_latents(trace: Trace, drawn: worlds.World) -> dict[str, Any]:
+    """MCC on what is visible, before and after alignment, and the share explained of each."""
+    late = slice(trace.config().model.lags, None)
+    test = drawn.simulate(TEST_SERIES, seed=1)
+    aligned = np.stack(trace.encode(test.panel))[:, late]
+    truth = test.latents[:, late]
+    visible = truth[..., list(SHOWN)]
+    return {
+        "mcc": mean_correlation(visible, aligned),
+        "mcc_rank": mean_correlation(visible, aligned, rank=True),
+        "mcc_before": mean_correlation(visible, trace.axes_.native(aligned)),
+        "r2": {
+            name: linear_r2(truth[..., [number]], aligned) for number, name in enumerate(LATENTS)
+        },
+        "verdict": trace.axes_.verdict,
+    }
+
+
+def judge_weights(
+    trace: Trace, drawn: worlds.World, schedule: str, count: int, trials: int
+) -> dict[str, Any]:
+    """Correlation with the true weights: default, Algorithm 1 and oracle; pooled and single."""
+    glide = drawn.transition(schedule, series=trials, active=list(range(count)), seed=1)
+    some = drawn.transition(
+        schedule, series=min(trials, SINGLES), active=list(range(count)), seed=1
+    )
+    truth, late = glide.alpha[0], slice(trace.config().model.lags, None)
+
+    def corr(curves: Sequence[np.ndarray]) -> float:
+        return float(np.mean([weight_correlation(truth[late], c[late]) for c in curves]))
+
+    found: dict[str, Any] = {"schedule": schedule, "active": count}
+    for name, method in (("", "state-space"), ("algorithm1_", "algorithm1")):
+        pooled = cast(Trajectory, trace.recover(glide.panel, pool=True, method=method))
+        singles = trace.recover(some.panel, method=method)
+        singles = singles if isinstance(singles, list) else [singles]
+        found[f"{name}pooled"] = corr([pooled.alpha])
+        found[f"{name}single"] = corr([path.alpha for path in singles])
+    found["oracle_pooled"] = corr(list(oracle(glide, pool=True).alpha))
+    found["oracle_single"] = corr(list(oracle(some).alpha))
+    return found
+
+
+def _means(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Over worlds."""
+    means: dict[str, Any] = {
+        name: float(np.mean([row[name] for row in rows]))
+        for name in ("mcc", "mcc_rank", "mcc_before", "seconds", "step_seconds")
+    }
+    means["r2"] = {name: float(np.mean([row["r2"][name] for row in rows])) for name in LATENTS}
+    means["recovery"] = [
+        {
+            name: float(np.mean([part[name] for part in parts]))
+            if isinstance(value, float)
+            else value
+            for name, value in parts[0].items()
+        }
+        for parts in zip(*(row["recovery"] for row in rows), strict=True)
+    ]
+    return means
+
+
+def _line(row: dict[str, Any]) -> str:
+    r2 = ", ".join(f"{name} {value:.3f}" for name, value in row["r2"].items())
+    weights = "; ".join(
+        f"{part['active']} active, {part['schedule']}: pooled {part['pooled']:.3f} (oracle"
+        f" {part['oracle_pooled']:.3f}, algorithm 1 {part['algorithm1_pooled']:.3f}), single"
+        f" {part['single']:.3f} ({part['oracle_single']:.3f}, {part['algorithm1_single']:.3f})"
+        for part in row["recovery"]
+    )
+    return (
+        f"cartpole seed {row['seed']}: MCC of (x, theta) {row['mcc']:.3f} (before"
+        f" {row['mcc_before']:.2f}), R2 {r2}; {weights}; {row['seconds']:.0f} s"
+    )
