@@ -1,0 +1,1 @@
+"""Readers against the recordings themselves, where they are; see MECHTRACE_DATA."""
