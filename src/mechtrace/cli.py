@@ -141,7 +141,9 @@ def _refuse(sentence: str) -> None:
 
 #: Settings that errors speak of as Python does, and that are options here.
 _SETTING = re.compile(r"""\b([a-z_]+)=(["']?)([^\s"'(),;]+)\2""")
-_OPTIONS = {"time", "series", "regime", "channels", "missing", "gap", "lr", "device", "method"}
+_OPTIONS = {
+    "time", "series", "regime", "group", "channels", "missing", "gap", "lr", "device", "method",
+}  # fmt: skip
 
 
 def _as_options(error: MechtraceError) -> str:

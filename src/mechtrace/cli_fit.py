@@ -10,6 +10,7 @@ import typer
 from .cli_options import (
     Experts,
     Gap,
+    GroupColumn,
     Json,
     Missing,
     Quiet,
@@ -45,6 +46,7 @@ def fit(
     regime: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Column with the regime.")
     ] = None,
+    group: GroupColumn = None,
     channels: Annotated[
         str, typer.Option(metavar="COLUMNS", help="Columns that were measured, as x,y,z.")
     ] = "",
@@ -92,7 +94,7 @@ def fit(
     \b
     Examples:
       mechtrace fit runs.csv --out gait.mechtrace
-      mechtrace fit runs.csv --regime gait --series subject,trial --missing gap -o gait.mechtrace
+      mechtrace fit runs.csv --regime gait --series subject,trial --group subject -o gait.mechtrace
       mechtrace fit 'walk/*.csv' 'run/*.csv' --out gait.mechtrace
       mechtrace fit runs/ --dry-run
       mechtrace fit films/ --size 64x64 --out film.mechtrace
@@ -112,7 +114,7 @@ def fit(
     settings |= {name: value for name, value in flags.items() if value is not None}
     chosen = RunConfig.from_options(**settings)
     columns = {"time": time, "series": series, "regime": regime, "channels": named(channels),
-               "missing": missing, "gap": gap, "size": size}  # fmt: skip
+               "missing": missing, "gap": gap, "size": size, "group": group}  # fmt: skip
     roles |= {name: value for name, value in columns.items() if value is not None}
     check_targets([out, log, write_config, json_file], data or [])
     if not data and write_config is None:

@@ -66,6 +66,12 @@ SeriesColumn = Annotated[
         help="Column that names the recording, or several as subject,trial.",
     ),
 ]
+GroupColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--group", metavar="COLUMN", help="Column of what is held out together, as subject."
+    ),
+]
 Missing = Annotated[
     Literal["error", "gap", "interpolate"] | None,
     typer.Option("--missing", help="What missing cells are (default: error)."),
