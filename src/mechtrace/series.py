@@ -282,10 +282,10 @@ class Panel:
         """Read a long-format frame; `time`, `series` and `regime` name the columns with a role.
 
         `group` names a column, as the subject, whose recordings are held out together; it may be
-        one that `series` names too. `channels` defaults to all other columns. Regimes are sorted naturally ('2' before '10'),
-        or as an ordered categorical says. `missing` is "error", "gap" (such rows count as not
-        observed) or "interpolate" (filled linearly in time inside each series). `gap` is the
-        largest step in time that continues a series; see max_step.
+        one that `series` names too. `channels` defaults to all other columns. Regimes are sorted
+        naturally ('2' before '10'), or as an ordered categorical says. `missing` is "error",
+        "gap" (such rows count as not observed) or "interpolate" (filled linearly in time inside
+        each series). `gap` is the largest step in time that continues a series; see max_step.
 
         >>> import pandas as pd
         >>> df = pd.DataFrame({"t": [2, 0, 1], "x": [2.0, 0.0, 1.0], "mode": ["b", "a", ""]})

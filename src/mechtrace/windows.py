@@ -143,8 +143,8 @@ def split_runs(runs: Runs, share: float, lags: int, seed: int) -> tuple[Runs, Ru
     """Training and held-out runs, split by series; every regime keeps some of both if it can.
 
     Series of one group (a subject) go together, as a new recording will be of another one; where
-    a regime has a single group, its series are split all the same. A regime with a single series gives the end of its longest run instead, and nothing if that
-    is too short to be cut.
+    a regime has a single group, its series are split all the same. A regime with a single series
+    gives the end of its longest run instead, and nothing if that is too short to be cut.
     """
     if share == 0:
         return runs, runs.where(np.zeros(len(runs), bool))

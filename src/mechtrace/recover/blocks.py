@@ -20,6 +20,7 @@ import numpy as np
 
 from ..errors import ConfigError
 from .evidence import Evidence
+from .support import MARGIN, WITHIN
 
 #: The block that every model has.
 PLAIN = "conditional(1)"
@@ -95,6 +96,7 @@ class Block:
     means: np.ndarray  # (K, p): what it sees in each regime, on average
     noise: np.ndarray  # (p, p): covariance of its errors within a series
     time: float  # autocorrelation time of its errors, in steps
+    limit: float = np.inf  # residual beyond which a step is like no pure series, if it has one
 
     @property
     def conditional(self) -> bool:
@@ -115,6 +117,7 @@ class Block:
         means = np.stack([values[known & (regime == k)[:, None]].mean(0) for k in range(kinds)])
         own = means[regime][:, None] if expected is None else _of_own(expected, regime)
         error = np.where(known[..., None], values - own, 0.0)
+        whole = error[known]
         count = known.sum(axis=1)
         centre = error.sum(axis=1) / np.maximum(count, 1)[:, None]
         error = np.where(known[..., None], error - centre[:, None], 0.0)
@@ -126,7 +129,9 @@ class Block:
         trust = freedom / (freedom + len(noise) * time)
         noise = trust * noise + (1 - trust) * np.diag(np.diag(noise))
         floor = 1e-6 * np.trace(noise) / len(noise) + 1e-12
-        return cls(name, means, noise + floor * np.eye(len(noise)), time)
+        noise = noise + floor * np.eye(len(noise))
+        limit = np.inf if expected is not None else _limit(whole, noise)
+        return cls(name, means, noise, time, limit)
 
     def widening(self, excess: np.ndarray) -> np.ndarray | None:
         """Factor on the noise of rows (rows,) at which the encoder is less sure than usual.
@@ -166,6 +171,16 @@ class Block:
     def log_det(self) -> float:
         """Log determinant of the noise covariance."""
         return float(np.linalg.slogdet(self.noise)[1])
+
+
+def _limit(errors: np.ndarray, noise: np.ndarray) -> float:
+    """Root mean square of whitened errors (n, p) that hardly any step of a pure series exceeds.
+
+    What is constant in a series is part of these errors, so that another series is not by itself
+    a stranger.
+    """
+    squares = np.einsum("ni,ij,nj->n", errors, np.linalg.inv(noise), errors) / len(noise)
+    return MARGIN * float(np.sqrt(np.quantile(squares, WITHIN)))
 
 
 def _of_own(expected: np.ndarray, regime: np.ndarray) -> np.ndarray:
