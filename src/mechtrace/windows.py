@@ -92,6 +92,7 @@ def pieces_of(panel: Panel, runs: Runs) -> Panel:
         time=None,
         codes=None,
         regimes=(),
+        gap=None,  # of the user's own clock, which is left behind
         groups=runs.group,
     )
 

@@ -179,6 +179,8 @@ def _limit(errors: np.ndarray, noise: np.ndarray) -> float:
     What is constant in a series is part of these errors, so that another series is not by itself
     a stranger.
     """
+    if not len(errors):
+        return np.inf
     squares = np.einsum("ni,ij,nj->n", errors, np.linalg.inv(noise), errors) / len(noise)
     return MARGIN * float(np.sqrt(np.quantile(squares, WITHIN)))
 
