@@ -58,7 +58,7 @@ def recover(
     used = tuple(block.name for block in reference.combination(request.blocks)[0])
 
     def stack(some: np.ndarray) -> Stack:
-        return Stack.of(model, reference, panel[some], used, usual)
+        return Stack.of(model, reference, panel[some], used, usual, causal=request.causal)
 
     everything, keep = np.arange(len(panel)), panel.rows <= KEPT_ROWS
     with keeping_freed_memory(), one_blas_thread():

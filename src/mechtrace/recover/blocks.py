@@ -61,6 +61,16 @@ def memory(name: str, lags: int) -> int:
     return {"conditional": lags + size - 1, "static": 0, "moments": size - 1}[kind]
 
 
+def middle(name: str) -> int:
+    """How many steps ago lies the middle of what a block looks at.
+
+    An answer that may look ahead takes a window for what happened there, not at its end. Of a
+    conditional block the last latent is what is judged, so it looks at the present.
+    """
+    kind, size = parse(name)
+    return (size - 1) // 2 if kind == "moments" else 0
+
+
 def observed(name: str, latents: np.ndarray, position: np.ndarray) -> np.ndarray:
     """What a block sees in latents (T, S, d) of series side by side: (T, S, p), NaN without past.
 
