@@ -20,7 +20,7 @@ from .cli_recover import calibrate, diagnose, recover, report
 from .cli_reproduce import reproduce
 from .cli_start import start
 from .cli_worlds import demo, simulate
-from .errors import FitWarning, MechtraceError
+from .errors import DataWarning, FitWarning, MechtraceError
 
 HELP = """How much of each mechanism is at work, when, and how surely.
 
@@ -168,7 +168,7 @@ def _one_line(usual: Any) -> Any:
     """Warnings about a fit as a sentence, without the place in the code."""
 
     def show(message: Any, category: type[Warning], *place: Any, **more: Any) -> None:
-        if issubclass(category, FitWarning):
+        if issubclass(category, (DataWarning, FitWarning)):
             typer.echo(f"mechtrace: warning: {message}", err=True)
         else:
             usual(message, category, *place, **more)

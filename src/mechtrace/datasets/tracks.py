@@ -23,7 +23,7 @@ STRAIGHT, TURN, HALF_TURN, BACK = 35.0, 60.0, 180.0, 1.3
 #: Share of vertical travel below which, or one minus which above, a straight track is pure.
 PURE = 1 / 3
 #: A track that covers fewer pixels, or fewer of its own sizes, hardly moves.
-LEAST_PATH, LEAST_SIZES = 40.0, 1.5
+LEAST_PATH, LEAST_SIZES = 40.0, 4.0
 #: In a sequence whose moving tracks turn by more than this in the middle, the camera turns.
 STEADY = 30.0
 
