@@ -14,6 +14,7 @@ import typer
 
 from .cli_bench import bench_app
 from .cli_compare import compare
+from .cli_datasets import datasets
 from .cli_fit import fit
 from .cli_options import Json, Quiet, sayer, write_json
 from .cli_recover import calibrate, diagnose, recover, report
@@ -93,6 +94,7 @@ COMMANDS: dict[Callable[..., None], str] = {
     calibrate: "Correct curves where the regime is known.",
     compare: "Other methods on the same data, judged alike.",
     reproduce: "The paper's tables, measured again.",
+    datasets: "Public recordings, and where they come from.",
     info: "What a stored model is.",
 }
 for command, summary in COMMANDS.items():
