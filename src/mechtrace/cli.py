@@ -15,6 +15,7 @@ import typer
 from .cli_bench import bench_app
 from .cli_compare import compare
 from .cli_datasets import datasets
+from .cli_evaluate import evaluate
 from .cli_fit import fit
 from .cli_options import Json, Quiet, sayer, write_json
 from .cli_recover import calibrate, diagnose, recover, report
@@ -92,6 +93,7 @@ COMMANDS: dict[Callable[..., None], str] = {
     diagnose: "Can the curves be trusted, and if not, why.",
     report: "One HTML file: answer, picture, evidence.",
     calibrate: "Correct curves where the regime is known.",
+    evaluate: "Curves against what is known of recordings.",
     compare: "Other methods on the same data, judged alike.",
     reproduce: "The paper's tables, measured again.",
     datasets: "Public recordings, and where they come from.",

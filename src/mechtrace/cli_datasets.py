@@ -39,9 +39,8 @@ def datasets(
       mechtrace datasets cmu --folder data/cmu_mocap --download --accept
     """
     from .datasets.recordings import VARIABLE
-    from .datasets.sources import SOURCES
+    from .datasets.sources import SOURCES, source, state
     from .datasets.sources import download as fetch
-    from .datasets.sources import source, state
 
     say = sayer(quiet)
     chosen = [source(name)] if name is not None else list(SOURCES.values())

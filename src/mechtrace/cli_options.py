@@ -82,6 +82,14 @@ Gap = Annotated[
         "--gap", help="Largest step in time that continues a recording; seconds for dates."
     ),
 ]
+Rate = Annotated[
+    float | None,
+    typer.Option(help="Resample to so many rows per unit of time (per second for dates)."),
+]
+Detrend = Annotated[
+    Literal["mean", "line"] | None,
+    typer.Option(help="Remove each channel's mean, or line in time, from every recording."),
+]
 Seed = Annotated[int, typer.Option(help="Seed of everything random.", min=0)]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Preset = Annotated[

@@ -58,7 +58,9 @@ def read_panel(
     """
     if not is_table(path):
         panel = Panel.read(path, missing=missing, gap=gap, group=group, **given)
-        return Reading(panel if channels is None else _only(panel, channels), Roles(), {}, {})
+        return Reading(
+            panel if channels is None else with_channels(panel, channels), Roles(), {}, {}
+        )
     existing_file(path)
     columns = Columns.of(column_names(path), channels, labelled, given, group)
     table = read_table(path, columns.names_wanted())
@@ -214,7 +216,7 @@ def find_files(sources: Sequence[Path]) -> list[Path]:
     return list(found)
 
 
-def _only(panel: Panel, channels: Sequence[str]) -> Panel:
+def with_channels(panel: Panel, channels: Sequence[str]) -> Panel:
     """The panel with these channels, in this order."""
     if tuple(channels) == panel.channels:
         return panel

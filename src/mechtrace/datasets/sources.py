@@ -46,7 +46,8 @@ SOURCES = {
     "uavdt": Source(
         name="uavdt",
         title="UAVDT benchmark (Du et al., ECCV 2018): boxes of vehicles seen by a drone",
-        page="https://sites.google.com/view/grli-uavdt",
+        page="https://sites.google.com/view/grli-uavdt (its paper names"
+        " https://sites.google.com/site/daviddo0323)",
         terms="For research purposes only.",
         mirror="https://raw.githubusercontent.com/zhao-ziyi/trans_UAV_for_yolov5jde/"
         "8949ab7e881d9aaa5963d8eb0fec9f23b562fbcd/",
@@ -101,7 +102,10 @@ def download(wanted: Source, folder: Path, say: Callable[[str], None]) -> int:
     for number, file in enumerate(files, start=1):
         content = _fetch(file.url)
         if _checksum(content) != file.sha256:
-            what, fix = "the file has changed since it was checked", "look at the page of its owner"
+            what, fix = (
+                "the file has changed since it was checked",
+                "look at the page of its owner",
+            )
             raise DataError(what, where=file.url, fix=fix)
         path = folder / file.place
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -47,6 +47,18 @@ def parse(name: str) -> tuple[str, int]:
     return (found[3], 0) if found[3] else (found[1], int(found[2]))
 
 
+def in_steps(name: str, step: float | None) -> str:
+    """A block whose size is a time, as moments(0.5s), in steps of that length.
+
+    >>> in_steps("moments(0.5s)", 0.04), in_steps("static", 0.04)
+    ('moments(12)', 'static')
+    """
+    found = re.fullmatch(r"(\w+)\((\d*\.?\d+)s\)", name.strip())
+    if not found:
+        return name
+    return f"{found[1]}({max(1, round(float(found[2]) / (step or 1.0)))})"
+
+
 def candidates(lags: int, steps: int) -> list[str]:
     """Blocks worth trying on series of so many steps."""
     horizons = [h for h in HORIZONS if h == 1 or 4 * (h + lags) <= steps]
