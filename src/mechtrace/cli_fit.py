@@ -124,7 +124,7 @@ def fit(
     columns = {"time": time, "series": series, "regime": regime, "channels": named(channels),
                "missing": missing, "gap": gap, "size": size, "group": group}  # fmt: skip
     roles |= {name: value for name, value in columns.items() if value is not None}
-    preparation = {"rate": rate, "detrend": detrend}
+    preparation: dict[str, Any] = {"rate": rate, "detrend": detrend}
     check_targets([out, log, write_config, json_file], data or [])
     if not data and write_config is None:
         raise ConfigError("there is no data to learn from", fix="name a file: mechtrace fit FILE")

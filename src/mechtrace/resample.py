@@ -83,7 +83,8 @@ def _one(panel: Panel, i: int, step: float) -> tuple[np.ndarray, np.ndarray, np.
     averaged = step > 1.5 * usual
     # the first average is of a whole cell of rows, whose middle is its moment
     first = (step - usual) / 2 if averaged else 0.0
-    count = max(1, int((clock[-1] - 2 * first) / step * (1 + 1e-9)) + 1)
+    # stamps are rounded: a last row that is late by a thousandth of a step still counts
+    count = max(1, int((clock[-1] - 2 * first) / step + 1e-3) + 1)
     grid = first + step * np.arange(count)
     means = _cell_means if averaged else _lines
     out = np.full((count, values.shape[1]), np.nan)

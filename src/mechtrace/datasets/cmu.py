@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -37,7 +38,7 @@ def read(folder: Path | None = None, *, features: str = "legs", rate: float = 30
             what, fix = f"has other joints than {motions[0].source}", "read one kind at a time"
             raise DataError(what, where=motion.source, fix=fix)
     regimes = ["" if path.parent.name in UNLABELLED else path.parent.name for path in trials]
-    about = {
+    about: dict[str, Any] = {
         "time": [np.arange(len(motion)) / motion.rate for motion in motions],
         "names": [path.stem for path in trials],
         "groups": [path.stem.partition("_")[0] for path in trials],

@@ -88,7 +88,8 @@ class Motion:
 
     def flight_fraction(self, seconds: float = STRIDE) -> np.ndarray:
         """Share of the time without a foot on the ground, about one stride around each frame."""
-        return centred_mean(~self.contacts().any(axis=1), seconds * self.rate)
+        aloft = np.logical_not(self.contacts()).all(axis=1)
+        return centred_mean(np.asarray(aloft), seconds * self.rate)
 
     def heading(self) -> np.ndarray:
         """Turns (T, 3, 3) into the frame of a person who looks along +z: left is +x, up is +y."""

@@ -36,7 +36,7 @@ from ..store import versions
 #: What practitioners would do instead; they learn from all training subjects, as none has
 #: anything to select on the held-out ones.
 CLASSIC = ("straight-line", "lda", "logistic-regression", "gaussian-hmm")
-OURS = {"algorithm1": {"method": "algorithm1"}, "mechtrace": {}}
+OURS: dict[str, dict[str, Any]] = {"algorithm1": {"method": "algorithm1"}, "mechtrace": {}}
 METHODS = (*CLASSIC, *OURS)
 RUN, WALK = "run", "walk"
 #: Hips slower than this (m/s) stand; at least so fast, they walk or run.
@@ -120,7 +120,7 @@ def _fold(
             answers = answers_of(trace.recover(test, **OURS[method]))
         for i, answer in enumerate(answers):
             row = _trial(trials, i, answer, regimes)
-            chosen = {"blocks": list(trace.reference_.choice.blocks)} if method in OURS else {}
+            chosen = {"blocks": list(trace.facts_["evidence"]["blocks"])} if method in OURS else {}
             yield {"method": method, "trial": str(test.names[i]), **row, **chosen}
 
 
