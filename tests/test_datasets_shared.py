@@ -61,7 +61,9 @@ def test_all_trials_become_recordings(features, channels):
 @needs_vehicles
 @pytest.mark.filterwarnings("ignore::mechtrace.errors.DataWarning")
 def test_kinds_of_tracks_agree_with_the_index():
-    known = {f"{r['seq']}/{r['track_id']}/{r['segment']}": r for r in table(VEHICLES / uavdt.INDEX)}
+    known = {
+        f"{r['seq']}/{r['track_id']}/{r['segment']}": r for r in table(VEHICLES / uavdt.INDEX)
+    }
     same = {"horizontal": "horizontal", "vertical": "vertical", "other": "other",
             "static_or_short": "static", "turn_verified": "turn",
             "turn_candidate": "turn"}  # fmt: skip

@@ -97,17 +97,24 @@ def evaluate(
         data, missing=missing, gap=gap, group=group, time=time, series=series, regime=regime
     )
     say(reading.how)
+    trace = None
+    if model is not None:
+        from .estimator import load
+
+        trace = load(model)
+        was = trace.facts_.get("preparation", {})
+        rate, detrend = rate or was.get("rate"), detrend or was.get("detrend")
     panel, beside = reading.panel, None
     if column:
         beside = prepared(with_channels(panel, [column]), rate)
         panel = with_channels(panel, [name for name in panel.channels if name != column])
     panel = prepared(panel, rate, detrend)
     request = {"causal": causal, "blocks": named(blocks), "bias": bias}
-    judged = _with_model(model, panel) if model else _groups(panel, options(option or []), say)
+    judged = [(trace, panel, "")] if trace else _groups(panel, options(option or []), say)
     rows = []
-    for trace, test, names in judged:
-        truth = _truths(trace, test, beside, share_of)
-        rows += _rows(trace, test, truth, share_of, request, names)
+    for learned, test, names in judged:
+        truth = _truths(learned, test, beside, share_of)
+        rows += _rows(learned, test, truth, share_of, request, names)
     if not rows:
         raise DataError("nothing is known of any recording", where=panel.source,
                         fix="name a column: --regime COLUMN or --proxy REGIME=COLUMN")  # fmt: skip
@@ -122,13 +129,6 @@ def evaluate(
 
 def _said(value: float | None) -> bool:
     return value is not None and value == value
-
-
-def _with_model(model: Path, panel: Panel) -> Iterator[tuple[Trace, Panel, str]]:
-    from .estimator import load
-
-    trace = load(model)
-    yield trace, prepared(panel, **trace.facts_.get("preparation", {})), ""
 
 
 def _groups(

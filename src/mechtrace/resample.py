@@ -16,6 +16,7 @@ Trend = Literal["mean", "line"]
 def resampled(panel: Panel, rate: float) -> Panel:
     """The panel with so many rows per unit of time (per second for dates), evenly spaced.
 
+    Rows without a time are one unit apart.
     To a lower rate rows are averaged, so that nothing fast is folded into something slow; to a
     higher one they are joined by straight lines. Gaps stay gaps: a row whose neighbours lie
     further apart than `panel.max_step` is missing. A label is that of the nearest row.
@@ -25,9 +26,6 @@ def resampled(panel: Panel, rate: float) -> Panel:
     if panel.is_image:
         what = "pictures are not resampled in time"
         raise DataError(what, where=panel.source, fix="write them at the wanted rate")
-    if panel.time is None:
-        what = "there is no time, so there is no rate"
-        raise DataError(what, where=panel.source, fix="name the column that holds the time")
     parts = [_one(panel, i, 1.0 / rate) for i in range(len(panel))]
     values, times, codes = (list(part) for part in zip(*parts, strict=True))
     lengths = [len(part) for part in values]
