@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import DataError
 from ..readers.names import natural_key
-from ..series import Panel
+from ..series import Panel, PathLike
 from .gait import channels_of
 from .motion import Motion, read_motion
 from .recordings import Recordings, data_folder
@@ -22,7 +22,9 @@ UNLABELLED = ("transition", "transitions")
 BESIDE = ("hip speed", "flight fraction")
 
 
-def read(folder: Path | None = None, *, features: str = "legs", rate: float = 30.0) -> Recordings:
+def read(
+    folder: PathLike | None = None, *, features: str = "legs", rate: float = 30.0
+) -> Recordings:
     """All trials below a folder, resampled to so many rows per second.
 
     Folders (walk, run) name the regimes, those in `transition` have none; a file 16_55.bvh is

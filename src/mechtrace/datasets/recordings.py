@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import DataError
 from ..readers.names import listed
-from ..series import Panel
+from ..series import Panel, PathLike
 
 #: Names a folder that holds the data sets, each in a folder of its own name.
 VARIABLE = "MECHTRACE_DATA"
@@ -53,10 +53,10 @@ class Recordings:
         return [values[:, place] for values in self.beside.to_arrays()]
 
 
-def data_folder(name: str, given: Path | None, command: str) -> Path:
+def data_folder(name: str, given: PathLike | None, command: str) -> Path:
     """The folder of a data set: the given one, or that of its name below $MECHTRACE_DATA."""
     root = os.environ.get(VARIABLE)
-    folder = given or (Path(root) / name if root else None)
+    folder = Path(given) if given is not None else Path(root) / name if root else None
     if folder is None:
         what = f"the data set {name} was not named"
         fix = f"give its folder or set {VARIABLE}; `{command}` says where it comes from"

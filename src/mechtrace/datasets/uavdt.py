@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import DataError, DataWarning
 from ..readers.names import natural_key
 from ..readers.pictures import ImageFiles
-from ..series import Panel
+from ..series import Panel, PathLike
 from .recordings import Recordings, data_folder
 from .tracks import Track, read_target, read_tracks, steady_camera
 from .vehicle import channels_of, chord_proxy, literal_proxy
@@ -30,7 +30,7 @@ Turns = Literal["verified", "candidates"]
 
 
 def read(
-    folder: Path | None = None,
+    folder: PathLike | None = None,
     *,
     features: str = "direction",
     turns: Turns = "verified",
