@@ -20,7 +20,7 @@ import numpy as np
 
 from ..errors import ConfigError
 from .evidence import Evidence
-from .support import MARGIN, WITHIN
+from .support import WITHIN
 
 #: The block that every model has.
 PLAIN = "conditional(1)"
@@ -204,7 +204,7 @@ def _limit(errors: np.ndarray, noise: np.ndarray) -> float:
     if not len(errors):
         return np.inf
     squares = np.einsum("ni,ij,nj->n", errors, np.linalg.inv(noise), errors) / len(noise)
-    return MARGIN * float(np.sqrt(np.quantile(squares, WITHIN)))
+    return float(np.sqrt(np.quantile(squares, WITHIN)))
 
 
 def _of_own(expected: np.ndarray, regime: np.ndarray) -> np.ndarray:
