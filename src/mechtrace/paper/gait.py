@@ -20,6 +20,7 @@ from ..baselines import make
 from ..datasets import cmu
 from ..datasets.gait import mean_speeds, speed_proxy
 from ..datasets.recordings import Recordings
+from ..errors import ConfigError
 from ..estimator import Trace
 from ..evaluate import (
     Answer,
@@ -84,6 +85,10 @@ def gait_study(
     **settings: Any,
 ) -> dict[str, Any]:
     """Every method on every left-out subject; rows of single trials and their means."""
+    unknown = [name for name in methods if name not in METHODS]
+    if unknown:
+        known = ", ".join(METHODS)
+        raise ConfigError(f"there is no method {unknown[0]!r}", fix=f"use some of {known}")
     settings = SETTINGS | settings
     rows: list[dict[str, Any]] = []
     for kind in features:
@@ -113,20 +118,21 @@ def _fold(
 ) -> Iterator[dict[str, Any]]:
     trials = Trials.of(recordings, fold)
     learn, test = recordings.panel[fold.learn], trials.test.panel.without_labels()
-    regimes = learn.regimes
+    regimes, trace = learn.regimes, None
     for method in methods:
+        chosen: dict[str, Any] = {}
         if method == TOLD:
             answers = [_told(test.time_of(i), share, regimes.index(RUN))
                        for i, share in enumerate(trials.by_speed)]  # fmt: skip
         elif method in CLASSIC:
             answers = _classic(method, learn, test, settings["seed"])
         else:
-            if method == next(name for name in methods if name in OURS):
+            if trace is None:  # one model serves both recoveries
                 trace = Trace(**settings).fit(learn, progress=False)
             answers = answers_of(trace.recover(test, **OURS[method]))
+            chosen = {"blocks": list(trace.facts_["evidence"]["blocks"])}
         for i, answer in enumerate(answers):
             row = _trial(trials, i, answer, regimes)
-            chosen = {"blocks": list(trace.facts_["evidence"]["blocks"])} if method in OURS else {}
             yield {"method": method, "trial": str(test.names[i]), **row, **chosen}
 
 
