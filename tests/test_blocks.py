@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mechtrace.errors import ConfigError
 from mechtrace.recover import blocks
-from mechtrace.recover.blocks import Block
+from mechtrace.recover.blocks import Block, middle, observed
 from mechtrace.recover.evidence import Evidence
 
 
@@ -151,3 +151,46 @@ def test_series_can_be_chosen_joined_and_continued():
     longer = evidence.followed_by(back)
     assert longer.G.shape == (2, 10, 3, 3)
     np.testing.assert_array_equal(longer.dims[:, 5:], back.dims)
+
+
+def test_what_is_like_no_pure_series_has_a_limit():
+    """Series differ by a constant, which is not by itself strange; standing still is."""
+    rng = np.random.default_rng(0)
+    regime = np.repeat([0, 1], 10)
+    swing = np.where(regime == 0, 1.0, 3.0)[:, None, None]
+    latents = swing * rng.normal(size=(20, 60, 2)) + rng.normal(size=(20, 1, 2))
+    position = np.tile(np.arange(60)[:, None], 20)
+    name = "moments(8)"
+
+    def seen(values):
+        columns = values.swapaxes(0, 1)
+        return observed(name, columns, position[:, : columns.shape[1]]).swapaxes(0, 1)
+
+    block = Block.measure(name, seen(latents), None, regime)
+    assert 1 < block.limit < 10
+
+    def residual(values, k):
+        error = (seen(values) - block.means[k])[:, 8:]
+        squares = np.einsum("sti,ij,stj->st", error, np.linalg.inv(block.noise), error)
+        return np.sqrt(squares / error.shape[-1])
+
+    new = rng.normal(size=(5, 60, 2)) + 1.0
+    assert (residual(new, 0) > block.limit).mean() < 0.02
+    still = np.minimum(residual(0.01 * new, 0), residual(0.01 * new, 1))
+    assert (still > block.limit).all()
+    conditional = np.zeros((20, 60, 2, 2))
+    assert Block.measure("conditional(1)", latents, conditional, regime).limit == np.inf
+
+
+def test_a_window_speaks_of_its_middle():
+    assert [middle(name) for name in ("moments(8)", "moments(9)", "static", "conditional(4)")] == [
+        3, 4, 0, 0,
+    ]  # fmt: skip
+    rng = np.random.default_rng(0)
+    evidence = Evidence.of_constant(np.eye(2), rng.normal(size=(3, 10, 2)), np.eye(2))
+    moved = evidence.earlier(4)
+    for before, after in zip(evidence.parts(), moved.parts(), strict=True):
+        assert (after[:, :6] == before[:, 4:]).all()
+        assert not after[:, 6:].any()
+    assert evidence.earlier(0) is evidence
+    assert not evidence.earlier(20).dims.any()

@@ -14,13 +14,15 @@ import typer
 
 from .cli_bench import bench_app
 from .cli_compare import compare
+from .cli_datasets import datasets
+from .cli_evaluate import evaluate
 from .cli_fit import fit
 from .cli_options import Json, Quiet, sayer, write_json
 from .cli_recover import calibrate, diagnose, recover, report
 from .cli_reproduce import reproduce
 from .cli_start import start
 from .cli_worlds import demo, simulate
-from .errors import FitWarning, MechtraceError
+from .errors import DataWarning, FitWarning, MechtraceError
 
 HELP = """How much of each mechanism is at work, when, and how surely.
 
@@ -91,8 +93,10 @@ COMMANDS: dict[Callable[..., None], str] = {
     diagnose: "Can the curves be trusted, and if not, why.",
     report: "One HTML file: answer, picture, evidence.",
     calibrate: "Correct curves where the regime is known.",
+    evaluate: "Curves against what is known of recordings.",
     compare: "Other methods on the same data, judged alike.",
     reproduce: "The paper's tables, measured again.",
+    datasets: "Public recordings, and where they come from.",
     info: "What a stored model is.",
 }
 for command, summary in COMMANDS.items():
@@ -141,7 +145,9 @@ def _refuse(sentence: str) -> None:
 
 #: Settings that errors speak of as Python does, and that are options here.
 _SETTING = re.compile(r"""\b([a-z_]+)=(["']?)([^\s"'(),;]+)\2""")
-_OPTIONS = {"time", "series", "regime", "channels", "missing", "gap", "lr", "device", "method"}
+_OPTIONS = {
+    "time", "series", "regime", "group", "channels", "missing", "gap", "lr", "device", "method",
+}  # fmt: skip
 
 
 def _as_options(error: MechtraceError) -> str:
@@ -166,7 +172,7 @@ def _one_line(usual: Any) -> Any:
     """Warnings about a fit as a sentence, without the place in the code."""
 
     def show(message: Any, category: type[Warning], *place: Any, **more: Any) -> None:
-        if issubclass(category, FitWarning):
+        if issubclass(category, (DataWarning, FitWarning)):
             typer.echo(f"mechtrace: warning: {message}", err=True)
         else:
             usual(message, category, *place, **more)

@@ -16,7 +16,9 @@ from .cli_options import (
     Steps,
     Worlds,
     check_targets,
+    named,
     numbers,
+    options,
     sayer,
     trained_with,
     write_json,
@@ -276,6 +278,38 @@ def bench_scaling(
     result = scaling_study(
         world=world, regimes=regimes, active=numbers(active), seeds=seeds, trials=trials,
         say=sayer(quiet),
+    )  # fmt: skip
+    write_json(json_file, result)
+
+
+@bench_app.command("gait")
+def bench_gait(
+    data: Annotated[
+        Path | None, typer.Option(help="Folder of trials (default: below $MECHTRACE_DATA).")
+    ] = None,
+    features: Annotated[str, typer.Option(help="Sets of channels.")] = "paper,legs",
+    methods: Annotated[str, typer.Option(help="Which, as lda,mechtrace (default: all).")] = "",
+    seeds: Annotated[int, typer.Option(help="Fits of each fold.", min=1)] = 3,
+    rate: Annotated[float, typer.Option(help="Rows per second.")] = 30.0,
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting of the fits, as latents=8."),
+    ] = None,
+    json_file: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Walking and running of people never seen before: the paper's gait experiment.
+
+    \b
+    Example:
+      mechtrace bench gait --data data/cmu_mocap --json results/gait-cmu.json
+    """
+    from .paper.gait import METHODS, gait_study
+
+    check_targets([json_file])
+    result = gait_study(
+        data, features=named(features) or (), seeds=seeds, rate=rate,
+        methods=named(methods) or METHODS, say=sayer(quiet), **options(option or []),
     )  # fmt: skip
     write_json(json_file, result)
 

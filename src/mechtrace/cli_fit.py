@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .cli_options import (
+    Detrend,
     Experts,
     Gap,
+    GroupColumn,
     Json,
     Missing,
     Quiet,
+    Rate,
     SeriesColumn,
     TimeColumn,
     check_targets,
@@ -26,6 +29,7 @@ from .errors import ConfigError, DataError
 if TYPE_CHECKING:
     from .estimator import Trace
     from .inputs import Reading
+    from .series import Panel
 
 
 def fit(
@@ -45,17 +49,23 @@ def fit(
     regime: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Column with the regime.")
     ] = None,
+    group: GroupColumn = None,
     channels: Annotated[
         str, typer.Option(metavar="COLUMNS", help="Columns that were measured, as x,y,z.")
     ] = "",
     missing: Missing = None,
     gap: Gap = None,
+    rate: Rate = None,
+    detrend: Detrend = None,
     size: Annotated[
         str | None, typer.Option(metavar="HxW", help="Resize pictures, as 64x64.")
     ] = None,
     config: Annotated[Path | None, typer.Option(help="Settings from a TOML file.")] = None,
     latents: Annotated[int | None, typer.Option(help="Latent dimensions.")] = None,
     lags: Annotated[int | None, typer.Option(help="Steps of history an expert sees.")] = None,
+    lag_seconds: Annotated[
+        float | None, typer.Option(help="The same in time (seconds for dates).")
+    ] = None,
     experts: Annotated[Experts | None, typer.Option(help="Kind of experts.")] = None,
     steps: Annotated[int | None, typer.Option(help="Training steps.")] = None,
     batch: Annotated[int | None, typer.Option(help="Series per step.")] = None,
@@ -92,7 +102,7 @@ def fit(
     \b
     Examples:
       mechtrace fit runs.csv --out gait.mechtrace
-      mechtrace fit runs.csv --regime gait --series subject,trial --missing gap -o gait.mechtrace
+      mechtrace fit runs.csv --regime gait --series subject,trial --group subject -o gait.mechtrace
       mechtrace fit 'walk/*.csv' 'run/*.csv' --out gait.mechtrace
       mechtrace fit runs/ --dry-run
       mechtrace fit films/ --size 64x64 --out film.mechtrace
@@ -112,8 +122,9 @@ def fit(
     settings |= {name: value for name, value in flags.items() if value is not None}
     chosen = RunConfig.from_options(**settings)
     columns = {"time": time, "series": series, "regime": regime, "channels": named(channels),
-               "missing": missing, "gap": gap, "size": size}  # fmt: skip
+               "missing": missing, "gap": gap, "size": size, "group": group}  # fmt: skip
     roles |= {name: value for name, value in columns.items() if value is not None}
+    preparation: dict[str, Any] = {"rate": rate, "detrend": detrend}
     check_targets([out, log, write_config, json_file], data or [])
     if not data and write_config is None:
         raise ConfigError("there is no data to learn from", fix="name a file: mechtrace fit FILE")
@@ -123,6 +134,13 @@ def fit(
     reading = read_labelled(data, roles) if data else None
     if reading is not None:
         say(reading.how)
+        reading = reading._replace(panel=prepared(reading.panel, **preparation))
+        if lag_seconds is not None:
+            from .resample import steps_in
+
+            settings["lags"] = steps_in(reading.panel, lag_seconds)
+            chosen = RunConfig.from_options(**settings)
+            say(f"{lag_seconds:g} of time are {settings['lags']} lags")
     if write_config is not None:
         known = roles | {k: v for k, v in dict(reading.roles if reading else {}).items() if v}
         _write_config(chosen.to_toml(known), write_config)
@@ -141,6 +159,7 @@ def fit(
     trace = _train(
         reading, settings, out, say=say, progress=not quiet, resume=resume,
         checkpoint_seconds=checkpoint_seconds, log=log, tensorboard=tensorboard,
+        preparation=preparation,
     )  # fmt: skip
     say(f"{out}: held-out ELBO {trace.elbo_:.3f} nats per step")
     write_json(json_file, trace.facts_)
@@ -163,9 +182,17 @@ def read_labelled(data: list[Path], roles: dict[str, Any]) -> Reading:
     return reading
 
 
+def prepared(panel: Panel, rate: float | None = None, detrend: Any = None) -> Panel:
+    """The panel at another rate and without a trend, where that was asked for."""
+    if rate is not None:
+        panel = panel.resampled(rate)
+    return panel if detrend is None else panel.detrended(detrend)
+
+
 def _train(
-    reading: Reading, settings: dict[str, Any], out: Path, *, say: Any, resume: bool, **how: Any
-) -> Trace:
+    reading: Reading, settings: dict[str, Any], out: Path, *, say: Any, resume: bool,
+    preparation: dict[str, Any], **how: Any,
+) -> Trace:  # fmt: skip
     """Fit and save; a stopped run leaves its checkpoint."""
     from .estimator import Trace, load
     from .fit import Interrupted
@@ -187,6 +214,8 @@ def _train(
             err=True,
         )
         raise typer.Exit(130) from None
+    if any(value is not None for value in preparation.values()):
+        trace.facts_["preparation"] = preparation  # new recordings are treated alike
     trace.save(out)
     checkpoint.unlink(missing_ok=True)
     return trace

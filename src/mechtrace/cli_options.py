@@ -66,6 +66,12 @@ SeriesColumn = Annotated[
         help="Column that names the recording, or several as subject,trial.",
     ),
 ]
+GroupColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--group", metavar="COLUMN", help="Column of what is held out together, as subject."
+    ),
+]
 Missing = Annotated[
     Literal["error", "gap", "interpolate"] | None,
     typer.Option("--missing", help="What missing cells are (default: error)."),
@@ -75,6 +81,14 @@ Gap = Annotated[
     typer.Option(
         "--gap", help="Largest step in time that continues a recording; seconds for dates."
     ),
+]
+Rate = Annotated[
+    float | None,
+    typer.Option(help="Resample to so many rows per unit of time (per second for dates)."),
+]
+Detrend = Annotated[
+    Literal["mean", "line"] | None,
+    typer.Option(help="Remove each channel's mean, or line in time, from every recording."),
 ]
 Seed = Annotated[int, typer.Option(help="Seed of everything random.", min=0)]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .cli_fit import prepared
 from .cli_options import (
     Active,
     Bias,
@@ -251,11 +252,12 @@ def _model_and_data(
     size = "x".join(map(str, shape)) if len(shape) == 2 else None  # pictures as in training
     reading = read_inputs(data, channels=trace.channels_, labelled=False, size=size, **roles)
     say(reading.how)
+    panel = prepared(reading.panel, **trace.facts_.get("preparation", {}))
     step = trace.facts_.get("step")
     if reading.said and reading.roles.get("time") is None and step not in (None, 1.0):
         what = f"no column is known to hold the time, and in training rows were {step:g} apart"
         raise DataError(what, where=reading.panel.source, fix="name it: --time COLUMN")
-    return trace, reading.panel
+    return trace, panel
 
 
 def _paths(

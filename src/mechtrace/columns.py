@@ -63,6 +63,7 @@ class Columns:
     regime: str | None
     channels: list[str] | None
     candidates: list[str]  # for the series, if its first guess does not tell all rows apart
+    group: str | None = None  # never guessed; it may be one of the columns of the series
     left_out: dict[str, str] = field(default_factory=dict)
     restarts: bool = False
 
@@ -73,6 +74,7 @@ class Columns:
         channels: Sequence[str] | None,
         labelled: bool,
         given: dict[str, str | None],
+        group: str | None = None,
     ) -> Columns:
         """What the header alone suggests."""
         free = [name for name in header if name not in (channels or ())]
@@ -89,11 +91,12 @@ class Columns:
             roles["regime"],
             channels=chosen,
             candidates=candidates,
+            group=group,
         )
 
     def names_wanted(self) -> list[str | None]:
         """Columns whose cells are names, even where they look like numbers."""
-        return [self.regime, *self.candidates, *_several(self.series)]
+        return [self.regime, self.group, *self.candidates, *_several(self.series)]
 
     def settle(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Look at the cells: drop guesses that they contradict, and text among the channels."""
@@ -106,7 +109,8 @@ class Columns:
             self.regime = None  # a measurement, or text
         frame = self._settle_series(frame)
         if self.channels is None:
-            keys = {self.time, self.series, self.regime, *_several(self.series), *self.left_out}
+            keys = {self.time, self.series, self.regime, self.group, *self.left_out}
+            keys |= set(_several(self.series))
             self.channels = [
                 name for name in frame.columns if name not in keys and self._measures(frame, name)
             ]

@@ -170,6 +170,7 @@ DATA_SETTINGS = {
     "time": "column with the time",
     "series": "column that names the recording, or several as subject,trial",
     "regime": "column with the regime",
+    "group": "column whose recordings are held out together, as subject",
     "channels": "columns that were measured",
     "missing": "missing cells: error, gap or interpolate",
     "size": "pictures are resized to this, as 64x64",

@@ -44,6 +44,10 @@ class FitWarning(UserWarning):
     """A fit that ended well enough to be used, but not well."""
 
 
+class DataWarning(UserWarning):
+    """Data that can be used, but not without care."""
+
+
 class NotFitted(MechtraceError, RuntimeError):
     """The estimator has no trained model yet."""
 

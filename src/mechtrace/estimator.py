@@ -300,22 +300,25 @@ class Trace:
         looks ahead); `smoother` replaces it by that of the paper's Theorem 3: "rule", "gcv" or its
         strength.
 
-        `blocks` names the evidence to use, such as "static" or "conditional(1)", instead of what
-        did best on left-out series (`reference_.choice`). If a recording may be off by something
-        constant (another subject, another day), `known` names stretches whose regime is known,
-        as ("walk", 0.0, 2.0) from and to a time, and `bias` does without.
+        `blocks` names the evidence to use, as "static" or "conditional(1)" or, with a time in
+        place of a number of steps, "moments(0.5s)", instead of what did best on left-out series
+        (`reference_.choice`). If a recording may be off by something constant (another subject,
+        another day), `known` names stretches whose regime is known, as ("walk", 0.0, 2.0) from
+        and to a time, and `bias` does without.
         """
+        from .recover.blocks import in_steps
         from .request import Request
         from .stage2 import recover
 
         reference = self._reference("recover with")
         panel = self._seen(panel)
-        names = None if blocks is None else (blocks,) if isinstance(blocks, str) else tuple(blocks)
+        step = self.facts_.get("step")
+        names = None if blocks is None else [blocks] if isinstance(blocks, str) else blocks
+        chosen = None if names is None else tuple(in_steps(name, step) for name in names)
         request = Request(
-            method, causal, pool, simplex, level, active, window, smoother, names, bias, known
+            method, causal, pool, simplex, level, active, window, smoother, chosen, bias, known
         )
         model = self._in_float64() if causal else self.model_
-        step = self.facts_.get("step")
         found = recover(model, reference, self.regimes_, panel, request, step)
         return found[0] if pool or len(panel) == 1 else found
 

@@ -47,22 +47,26 @@ def read_panel(
     gap: float | None = None,
     *,
     labelled: bool = True,
+    group: str | None = None,
     **given: str | None,
 ) -> Reading:
     """A Panel from one file; roles that are not `given` are guessed and said.
 
-    Unless `channels` are named, text and counters are left out of them, and said too. Where the
+    Unless `channels` are named, text and counters are left out of them, and said too. A `group`
+    is never guessed, as it decides what is held out together. Where the
     data is not to be `labelled`, no regime column is looked for.
     """
     if not is_table(path):
-        panel = Panel.read(path, missing=missing, gap=gap, **given)
-        return Reading(panel if channels is None else _only(panel, channels), Roles(), {}, {})
+        panel = Panel.read(path, missing=missing, gap=gap, group=group, **given)
+        return Reading(
+            panel if channels is None else with_channels(panel, channels), Roles(), {}, {}
+        )
     existing_file(path)
-    columns = Columns.of(column_names(path), channels, labelled, given)
+    columns = Columns.of(column_names(path), channels, labelled, given, group)
     table = read_table(path, columns.names_wanted())
     frame = columns.settle(table.frame)
     roles = Roles(
-        time=columns.time, series=columns.series, regime=columns.regime,
+        time=columns.time, series=columns.series, regime=columns.regime, group=group,
         channels=columns.channels, missing=missing, gap=gap,
     )  # fmt: skip
     panel = Panel(**frame_parts(frame, roles, path.name, table.row_name))
@@ -109,6 +113,7 @@ def read_inputs(
     *,
     labelled: bool = True,
     size: str | None = None,
+    group: str | None = None,
     **given: str | None,
 ) -> Reading:
     """One Panel from all files that the sources mean; see read_panel.
@@ -121,7 +126,9 @@ def read_inputs(
     if films:
         return _read_pictures(sources, films, labelled, size, gap)
     files = find_files(sources)
-    how: dict[str, Any] = {"missing": missing, "gap": gap, "labelled": labelled, **given}
+    how: dict[str, Any] = {
+        "missing": missing, "gap": gap, "labelled": labelled, "group": group, **given,
+    }  # fmt: skip
     first = read_panel(files[0], channels=channels, **how)
     if len(files) == 1:
         return first
@@ -209,7 +216,7 @@ def find_files(sources: Sequence[Path]) -> list[Path]:
     return list(found)
 
 
-def _only(panel: Panel, channels: Sequence[str]) -> Panel:
+def with_channels(panel: Panel, channels: Sequence[str]) -> Panel:
     """The panel with these channels, in this order."""
     if tuple(channels) == panel.channels:
         return panel

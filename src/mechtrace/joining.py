@@ -47,7 +47,14 @@ def joined(
         channels=first.channels,
         gap=first.gap,
         source=source,
+        groups=_groups(panels),
     )
+
+
+def _groups(panels: Sequence[Panel]) -> np.ndarray | None:
+    """Groups of all series; none where some panel has none."""
+    found = [panel.groups for panel in panels if panel.groups is not None]
+    return np.concatenate(found) if len(found) == len(panels) else None
 
 
 def _times(panels: Sequence[Panel]) -> np.ndarray | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from . import readers, writers
 from .errors import ConfigError, DataError
 from .frames import Frames, pick_rows, row_chunks
 from .readers.checks import check_codes, check_time, checked_offsets
-from .readers.names import checked_channels, checked_names, listed, shown
+from .readers.names import checked_channels, checked_groups, checked_names, listed, shown
 from .readers.parts import Roles, known_roles, owners
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ class Panel:
     channels: tuple[str, ...] = ()
     gap: float | None = None
     source: str = "arrays"
+    groups: np.ndarray | None = None  # of each series, as its subject; left out together
 
     def __post_init__(self) -> None:
         where = self.source
@@ -84,6 +85,8 @@ class Panel:
         if self.codes is not None:
             check_codes(self.codes, self.regimes, self.rows, where)
             checked["codes"] = self.codes.astype(np.int16, copy=False)
+        if self.groups is not None:
+            checked["groups"] = checked_groups(self.groups, len(offsets) - 1, where)
         if self.gap is not None and not self.gap > 0:
             raise ConfigError(f"gap={self.gap} is not positive", where=where, fix="make it so")
         for name, value in checked.items():
@@ -229,12 +232,26 @@ class Panel:
         panel = replace(self, codes=codes, regimes=kept)
         return panel[np.logical_or.reduceat(codes >= 0, self.offsets[:-1])] if len(self) else panel
 
+    def resampled(self, rate: float) -> Panel:
+        """With so many rows per unit of time (per second for dates); see mechtrace.resample."""
+        from .resample import resampled
+
+        return resampled(self, rate)
+
+    def detrended(self, trend: Literal["mean", "line"] = "mean") -> Panel:
+        """Without the mean, or the straight line in time, of each channel in each series."""
+        from .resample import detrended
+
+        return detrended(self, trend)
+
     def fingerprint(self) -> str:
         """A hash of the data; names of series, gap and source do not count."""
         digest = blake2b(digest_size=16)
         about = [list(self.regimes), list(self.channels), self.values.dtype.str, self.values.shape]
         digest.update(json.dumps(about).encode())
-        for array in (self.values, self.offsets, self.codes, self.time):
+        # groups decide what is held out; without them the hash is what it always was
+        arrays = [self.values, self.offsets, self.codes, self.time]
+        for array in arrays if self.groups is None else [*arrays, self.groups]:
             if array is None:
                 digest.update(b"none")
                 continue
@@ -257,16 +274,18 @@ class Panel:
         time: str | None = None,
         series: str | None = None,
         regime: str | None = None,
+        group: str | None = None,
         channels: Sequence[str] | None = None,
         missing: str = "error",
         gap: float | None = None,
     ) -> Panel:
         """Read a long-format frame; `time`, `series` and `regime` name the columns with a role.
 
-        `channels` defaults to all other columns. Regimes are sorted naturally ('2' before '10'),
-        or as an ordered categorical says. `missing` is "error", "gap" (such rows count as not
-        observed) or "interpolate" (filled linearly in time inside each series). `gap` is the
-        largest step in time that continues a series; see max_step.
+        `group` names a column, as the subject, whose recordings are held out together; it may be
+        one that `series` names too. `channels` defaults to all other columns. Regimes are sorted
+        naturally ('2' before '10'), or as an ordered categorical says. `missing` is "error",
+        "gap" (such rows count as not observed) or "interpolate" (filled linearly in time inside
+        each series). `gap` is the largest step in time that continues a series; see max_step.
 
         >>> import pandas as pd
         >>> df = pd.DataFrame({"t": [2, 0, 1], "x": [2.0, 0.0, 1.0], "mode": ["b", "a", ""]})
@@ -275,8 +294,9 @@ class Panel:
         ([0.0, 1.0, 2.0], ['a', '', 'b'])
         """
         roles = Roles(
-            time=time, series=series, regime=regime, channels=channels, missing=missing, gap=gap
-        )
+            time=time, series=series, regime=regime, group=group, channels=channels,
+            missing=missing, gap=gap,
+        )  # fmt: skip
         return cls(**readers.frame_parts(df, roles))
 
     @classmethod
@@ -318,6 +338,7 @@ class Panel:
         regime: Any = None,
         time: Any = None,
         names: Sequence[str] | np.ndarray | None = None,
+        groups: Sequence[str] | np.ndarray | None = None,
         channels: Sequence[str] | None = None,
         images: bool = False,
         missing: str = "error",
@@ -335,6 +356,7 @@ class Panel:
             regime=regime,
             time=time,
             names=names,
+            groups=groups,
             channels=channels,
             images=images,
             missing=missing,
@@ -460,6 +482,7 @@ class Panel:
             values=pick_rows(self.values, rows),
             offsets=offsets,
             names=self.names[chosen],
+            groups=None if self.groups is None else self.groups[chosen],
             time=None if self.time is None else self.time[rows],
             codes=None if self.codes is None else self.codes[rows],
             # What breaks a series must not depend on which others are looked at with it.

@@ -11,6 +11,7 @@ import numpy as np
 from . import latents
 from .errors import DataError
 from .model import SequentialVAE
+from .recover.blocks import middle
 from .recover.evidence import Evidence
 from .recover.innovations import Observed
 from .recover.reference import Reference
@@ -44,12 +45,17 @@ class Stack:
         panel: Panel,
         used: tuple[str, ...],
         usual: float,
+        *,
+        causal: bool = False,
     ) -> Stack:
-        """Encode a panel and let the blocks look at it; `usual` is the time between rows."""
-        found = latents.encode(model, panel)
+        """Encode a panel and let the blocks look at it; `usual` is the time between rows.
+
+        Unless the answer is to be causal, a window speaks of its middle.
+        """
+        coded = latents.encode(model, panel)
         rows, position = side_by_side(panel)
-        encoded = Encoded(model, gather(found.mean, rows, position), position)
-        excess = reference.excess(found.scale)
+        encoded = Encoded(model, gather(coded.mean, rows, position), position)
+        excess = reference.excess(coded.scale)
         evidence = {}
         for name in dict.fromkeys([*used, reference.judged.name]):
             block = reference.blocks[name]
@@ -59,7 +65,8 @@ class Stack:
             if widen is not None:
                 widen = widen[rows].T
             stacking = reference.offsets[name].stacking
-            evidence[name] = block.evidence(seen.values.swapaxes(0, 1), expected, widen, stacking)
+            found = block.evidence(seen.values.swapaxes(0, 1), expected, widen, stacking)
+            evidence[name] = found.earlier(0 if causal else middle(name))
             if name == reference.judged.name:
                 predicted = cast(np.ndarray, expected)
         elapsed = np.maximum(panel.steps() / usual, 0.01)[rows]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import NamedTuple
@@ -58,7 +58,7 @@ def recover(
     used = tuple(block.name for block in reference.combination(request.blocks)[0])
 
     def stack(some: np.ndarray) -> Stack:
-        return Stack.of(model, reference, panel[some], used, usual)
+        return Stack.of(model, reference, panel[some], used, usual, causal=request.causal)
 
     everything, keep = np.arange(len(panel)), panel.rows <= KEPT_ROWS
     with keeping_freed_memory(), one_blas_thread():
@@ -83,6 +83,7 @@ class Recovered(NamedTuple):
     answer: Answer
     curves: dict[str, Answer]
     judged: Evidence
+    used: dict[str, Evidence]  # by block
 
 
 def _recovered(
@@ -95,7 +96,7 @@ def _recovered(
     alone = {name: seen.of(active) for name, seen in stack.evidence.items()}
     judged = alone[stack.judged]
     if request.method == "algorithm1":
-        return Recovered(_by_algorithm1(stack, reference, active, request), {}, judged)
+        return Recovered(_by_algorithm1(stack, reference, active, request), {}, judged, {})
     offsets = reference.combination(stack.used)[1].of(active)
     several = len(stack.used) > 1
     evidence = stack.whole(reference).of(active) if several else alone[stack.used[0]]
@@ -112,7 +113,8 @@ def _recovered(
         )
         for name in (stack.used if several else ())
     }
-    return Recovered(answer, curves, series.removed_from(judged))
+    used = {name: series.removed_from(alone[name]) for name in stack.used}
+    return Recovered(answer, curves, series.removed_from(judged), used)
 
 
 def _answer(
@@ -125,10 +127,13 @@ def _answer(
     keep: bool = True,
 ) -> list[Trajectory]:
     """Trajectories of a stack; with `keep` they carry what a diagnosis looks at."""
-    answer, curves, judged = _recovered(stack, reference, regimes, active, request)
+    answer, curves, judged, used = _recovered(stack, reference, regimes, active, request)
     surprises = surprise(judged.on_plane(), stack.elapsed, judged.log_det)
     residual = _residual(judged, answer.alpha)
-    flags = _flags(judged, reference.judged.time, residual, curves)
+    strange = [
+        _residual(seen, answer.alpha) > reference.blocks[name].limit for name, seen in used.items()
+    ]
+    flags = _flags(judged, reference.judged.time, residual, curves, strange)
     alpha, lower, upper = _of_all_regimes(answer, active, len(regimes))
     by_block = {name: _of_all_regimes(c, active, len(regimes)) for name, c in curves.items()}
     information = reference.judged.time * stack.evidence[stack.judged].G.sum(axis=1)
@@ -257,8 +262,13 @@ def _residual(evidence: Evidence, alpha: np.ndarray) -> np.ndarray:
 
 
 def _flags(
-    evidence: Evidence, time: float, residual: np.ndarray, curves: dict[str, Answer]
+    evidence: Evidence,
+    time: float,
+    residual: np.ndarray,
+    curves: dict[str, Answer],
+    strange: Sequence[np.ndarray],
 ) -> np.ndarray:
+    """`strange` has the steps (S, T) that are like no pure series to one of the blocks."""
     known = evidence.dims > 0
     flags = np.full(known.shape, "", dtype="<U11")
     for one, other in combinations(curves.values(), 2):
@@ -269,6 +279,8 @@ def _flags(
     freedom = np.maximum(time * counts, 1)
     limit = np.sqrt(chi2.isf(UNEXPLAINED, freedom) / freedom)[which.reshape(known.shape)]
     flags[known & (residual > limit)] = "unexplained"
+    for steps in strange:
+        flags[steps] = "unexplained"
     flags[~known] = "missing"
     before = np.cumsum(known, axis=1) == 0
     flags[before] = "warm-up"

@@ -24,6 +24,7 @@ class Runs:
     length: np.ndarray
     series: np.ndarray
     regime: np.ndarray
+    group: np.ndarray | None = None  # what is held out together; each series alone if None
 
     def __len__(self) -> int:
         return len(self.start)
@@ -51,11 +52,16 @@ class Runs:
             np.append(self.length, other.length),
             np.append(self.series, other.series),
             np.append(self.regime, other.regime),
-        )
+            None if self.group is None or other.group is None
+            else np.append(self.group, other.group),
+        )  # fmt: skip
 
     def where(self, keep: np.ndarray) -> Runs:
         """Only the runs of a mask or an index."""
-        return Runs(self.start[keep], self.length[keep], self.series[keep], self.regime[keep])
+        group = None if self.group is None else self.group[keep]
+        return Runs(
+            self.start[keep], self.length[keep], self.series[keep], self.regime[keep], group
+        )
 
 
 def find_runs(panel: Panel, *, by_regime: bool) -> Runs:
@@ -71,7 +77,9 @@ def find_runs(panel: Panel, *, by_regime: bool) -> Runs:
     # a run ends where the next one starts or the next unusable row stands
     stops = np.flatnonzero(np.append(~usable | new, True))
     end = stops[np.searchsorted(stops, start, side="right")]
-    return Runs(start, end - start, panel.series_index()[start], codes[start])
+    series = panel.series_index()[start]
+    group = None if panel.groups is None else panel.groups[series]
+    return Runs(start, end - start, series, codes[start], group)
 
 
 def pieces_of(panel: Panel, runs: Runs) -> Panel:
@@ -84,6 +92,8 @@ def pieces_of(panel: Panel, runs: Runs) -> Panel:
         time=None,
         codes=None,
         regimes=(),
+        gap=None,  # of the user's own clock, which is left behind
+        groups=runs.group,
     )
 
 
@@ -133,13 +143,20 @@ def training_runs(panel: Panel, lags: int) -> Runs:
 def split_runs(runs: Runs, share: float, lags: int, seed: int) -> tuple[Runs, Runs]:
     """Training and held-out runs, split by series; every regime keeps some of both if it can.
 
-    A regime with a single series gives the end of its longest run instead, and nothing if that
-    is too short to be cut.
+    Series of one group (a subject) go together, as a new recording will be of another one; where
+    a regime has a single group, its series are split all the same. A regime with a single series
+    gives the end of its longest run instead, and nothing if that is too short to be cut.
     """
     if share == 0:
         return runs, runs.where(np.zeros(len(runs), bool))
-    held_series = _held_out_series(runs, share, seed)
-    held_mask = np.isin(runs.series, held_series)
+    if runs.group is None:
+        held_mask = np.isin(runs.series, _held_out_series(runs, share, seed))
+    else:
+        held_mask = np.isin(runs.group, _held_out_groups(runs, share, seed))
+        for code in np.setdiff1d(runs.regime, runs.regime[held_mask]):
+            mine = runs.where(runs.regime == code)
+            if len(np.unique(mine.series)) > 1:
+                held_mask |= np.isin(runs.series, _held_out_series(mine, share, seed))
     train, held = runs.where(~held_mask), runs.where(held_mask)
     for code in np.setdiff1d(runs.regime, held.regime):
         train, tail = _cut_tail(train, code, share, lags)
@@ -171,6 +188,24 @@ def _held_out_series(runs: Runs, share: float, seed: int) -> np.ndarray:
     return np.array(sorted(set(held)), dtype=int)
 
 
+def _held_out_groups(runs: Runs, share: float, seed: int) -> np.ndarray:
+    """Groups in random order, until each regime has its share of series; training keeps all."""
+    assert runs.group is not None
+    _, first = np.unique(np.stack([runs.series, runs.regime]), axis=1, return_index=True)
+    regime, group = runs.regime[first], runs.group[first]
+    names = np.random.default_rng([seed, 7]).permutation(np.unique(group))
+    kinds, total = np.unique(regime, return_counts=True)
+    want = np.maximum(1, np.round(share * total))
+    held: list[str] = []
+    for name in names:
+        mine = np.isin(kinds, regime[group == name])
+        out, left = np.isin(group, held), ~np.isin(group, [*held, name])
+        lacks = [(out & (regime == k)).sum() < w for k, w in zip(kinds, want, strict=True)]
+        if (mine & lacks).any() and len(np.unique(regime[left])) == len(kinds):
+            held.append(str(name))
+    return np.array(held, dtype=np.str_)
+
+
 def _cut_tail(train: Runs, code: int, share: float, lags: int) -> tuple[Runs, Runs]:
     mine = np.flatnonzero(train.regime == code)
     run = mine[np.argmax(train.length[mine])]
@@ -185,8 +220,9 @@ def _cut_tail(train: Runs, code: int, share: float, lags: int) -> tuple[Runs, Ru
         np.array([tail]),
         train.series[[run]],
         train.regime[[run]],
+        None if train.group is None else train.group[[run]],
     )
-    return Runs(train.start, cut, train.series, train.regime), rest
+    return replace(train, length=cut), rest
 
 
 @dataclass(frozen=True, eq=False)

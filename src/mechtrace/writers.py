@@ -39,6 +39,8 @@ def to_frame(panel: Panel) -> pd.DataFrame:
     if panel.codes is not None:
         regimes = pd.Index(panel.regimes, dtype=str)
         columns["regime"] = pd.Categorical.from_codes(panel.codes, regimes, ordered=True)
+    if panel.groups is not None:
+        columns["group"] = np.repeat(panel.groups.astype(object), panel.lengths)
     for k, name in enumerate(panel.channels):
         if name in columns:
             what = f"the channel {shown(name)} has the name of another column"
@@ -117,6 +119,7 @@ def to_npz(panel: Panel, path: Path) -> None:
         "codes": panel.codes,
         "regimes": np.array(panel.regimes, dtype=np.str_) if panel.labelled else None,
         "gap": None if panel.gap is None else np.array(panel.gap),
+        "groups": panel.groups,
     }
     with atomic_path(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
         for name, array in arrays.items():

@@ -33,7 +33,8 @@ def file_parts(path: Path, roles: Roles) -> Parts:
     if not name.endswith(".npz"):
         fix = "known types are .csv, .csv.gz, .tsv, .parquet, .pq, .npz"
         raise DataError(f"the file type {path.suffix!r} is not known", where=path.name, fix=fix)
-    if any(roles.get(role) is not None for role in ("time", "series", "regime", "channels")):
-        fix = "leave out time, series, regime, channels"
+    columns = ("time", "series", "regime", "group", "channels")
+    if any(roles.get(role) is not None for role in columns):
+        fix = f"leave out {', '.join(columns)}"
         raise DataError("an npz file has no columns to choose from", where=path.name, fix=fix)
     return npz_parts(path, True, roles.get("missing"), roles.get("gap"))

@@ -25,6 +25,7 @@ def array_parts(
     codes: np.ndarray | None = None,
     regimes: Iterable[str] = (),
     names: Any = None,
+    groups: Any = None,
     channels: Any = None,
     images: bool = False,
     missing: str | None = None,
@@ -61,6 +62,7 @@ def array_parts(
         channels=checked_channels(channels, values.shape[1:], source),
         gap=gap,
         source=source,
+        groups=groups,
     )
     return finish(parts, missing, origin)
 

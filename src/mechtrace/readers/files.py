@@ -80,7 +80,7 @@ def read_table(path: Path, names: Iterable[str | None]) -> Table:
 
 def csv_parts(path: Path, roles: Roles) -> Parts:
     """Read text (UTF-8, one header line, optionally gzipped); separators are recognised."""
-    table = read_table(path, {roles.get("series"), roles.get("regime")})
+    table = read_table(path, {roles.get("series"), roles.get("regime"), roles.get("group")})
     return frame_parts(table.frame, roles, path.name, table.row_name)
 
 

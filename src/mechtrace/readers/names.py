@@ -75,6 +75,17 @@ def encode_regimes(labels: Any, what: str, source: str) -> tuple[np.ndarray, tup
     return np.array([*(rank[name] for name in names), -1], np.int16)[codes], tuple(regimes)
 
 
+def checked_groups(groups: Any, count: int, source: str) -> np.ndarray:
+    """Names of groups as a unicode array: one per series, none blank."""
+    array = np.asarray(groups, dtype=np.str_)
+    if array.shape != (count,):
+        what = f"{array.size} groups were given for {count} series"
+        raise DataError(what, where=source, fix="give one group for each series")
+    if (np.char.strip(array) == "").any():
+        raise DataError("a group has no name", where=source, fix="name the group of each series")
+    return array
+
+
 def checked_names(names: Any, count: int, source: str) -> np.ndarray:
     """Series names as a unicode array: one per series, none blank, none twice."""
     if len(names) != count:

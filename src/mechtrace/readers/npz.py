@@ -16,7 +16,18 @@ from .files import existing_file, unreadable
 from .names import listed
 from .parts import Parts
 
-KEYS = ("values", "offsets", "names", "channels", "time", "codes", "regimes", "regime", "gap")
+KEYS = (
+    "values",
+    "offsets",
+    "names",
+    "channels",
+    "time",
+    "codes",
+    "regimes",
+    "regime",
+    "gap",
+    "groups",
+)
 DEFECTS = (OSError, EOFError, ValueError, LookupError, RuntimeError, MemoryError, struct.error)
 
 

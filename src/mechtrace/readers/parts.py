@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 import numpy as np
 
@@ -31,6 +31,7 @@ class Parts(TypedDict):
     channels: tuple[str, ...]
     gap: float | None
     source: str
+    groups: NotRequired[np.ndarray | None]
 
 
 class Roles(TypedDict, total=False):
@@ -39,6 +40,7 @@ class Roles(TypedDict, total=False):
     time: str | None
     series: str | None
     regime: str | None
+    group: str | None
     channels: Sequence[str] | None
     missing: str | None
     gap: float | None

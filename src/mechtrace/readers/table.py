@@ -49,24 +49,45 @@ def frame_parts(
         channels=tuple(channels),
         gap=roles.get("gap"),
         source=source,
+        groups=None,
     )
     if regime is not None:
         labels = encode_regimes(frame[regime], column_name(regime), source)
         parts["codes"], parts["regimes"] = labels
+    group = roles.get("group")
     if series is None:
+        if group is not None:
+            parts["groups"] = _groups(frame[group], np.zeros(len(frame), int), group, origin)
         return finish(parts, roles.get("missing"), origin)
     owner, names = encode_names(frame[series])
     what = "no series name in {}".format
     fix = "fill it or remove the row"
     origin.refuse(owner < 0, lambda row: what(origin.cell(row, series)), fix)
+    if group is not None:
+        parts["groups"] = _groups(frame[group], owner, group, origin)
     parts["names"] = np.array(names, dtype=np.str_)
     parts["offsets"] = np.cumsum([0, *np.bincount(owner)])
     return finish(parts, roles.get("missing"), origin, owner)
 
 
+def _groups(column: pd.Series, owner: np.ndarray, name: str, origin: Origin) -> np.ndarray:
+    """The group of each series, which must be the same in all of its rows."""
+    codes, found = encode_names(column)
+    fix = "fill it or remove the row"
+    origin.refuse(codes < 0, lambda row: f"no group in {origin.cell(row, name)}", fix)
+    _, first_rows = np.unique(owner, return_index=True)
+    of_series = codes[first_rows]
+    origin.refuse(
+        codes != of_series[owner],
+        lambda row: f"a second group of one series in {origin.cell(row, name)}",
+        "give each series one group, or name the column that tells the series apart",
+    )
+    return np.array(found, dtype=np.str_)[of_series]
+
+
 def _channels(columns: list[str], roles: Roles, source: str) -> list[str]:
     """Check every column that was asked for; the channels default to all the others."""
-    keys = {role: roles.get(role) for role in ("time", "series", "regime")}
+    keys = {role: roles.get(role) for role in ("time", "series", "regime", "group")}
     chosen = roles.get("channels")
     if chosen is None:
         chosen = [name for name in columns if name not in keys.values()]

@@ -20,6 +20,7 @@ import numpy as np
 
 from ..errors import ConfigError
 from .evidence import Evidence
+from .support import WITHIN
 
 #: The block that every model has.
 PLAIN = "conditional(1)"
@@ -46,6 +47,18 @@ def parse(name: str) -> tuple[str, int]:
     return (found[3], 0) if found[3] else (found[1], int(found[2]))
 
 
+def in_steps(name: str, step: float | None) -> str:
+    """A block whose size is a time, as moments(0.5s), in steps of that length.
+
+    >>> in_steps("moments(0.5s)", 0.04), in_steps("static", 0.04)
+    ('moments(12)', 'static')
+    """
+    found = re.fullmatch(r"(\w+)\((\d*\.?\d+)s\)", name.strip())
+    if not found:
+        return name
+    return f"{found[1]}({max(1, round(float(found[2]) / (step or 1.0)))})"
+
+
 def candidates(lags: int, steps: int) -> list[str]:
     """Blocks worth trying on series of so many steps."""
     horizons = [h for h in HORIZONS if h == 1 or 4 * (h + lags) <= steps]
@@ -58,6 +71,16 @@ def memory(name: str, lags: int) -> int:
     """How many latents before the present one a block looks at."""
     kind, size = parse(name)
     return {"conditional": lags + size - 1, "static": 0, "moments": size - 1}[kind]
+
+
+def middle(name: str) -> int:
+    """How many steps ago lies the middle of what a block looks at.
+
+    An answer that may look ahead takes a window for what happened there, not at its end. Of a
+    conditional block the last latent is what is judged, so it looks at the present.
+    """
+    kind, size = parse(name)
+    return (size - 1) // 2 if kind == "moments" else 0
 
 
 def observed(name: str, latents: np.ndarray, position: np.ndarray) -> np.ndarray:
@@ -95,6 +118,7 @@ class Block:
     means: np.ndarray  # (K, p): what it sees in each regime, on average
     noise: np.ndarray  # (p, p): covariance of its errors within a series
     time: float  # autocorrelation time of its errors, in steps
+    limit: float = np.inf  # residual beyond which a step is like no pure series, if it has one
 
     @property
     def conditional(self) -> bool:
@@ -115,6 +139,7 @@ class Block:
         means = np.stack([values[known & (regime == k)[:, None]].mean(0) for k in range(kinds)])
         own = means[regime][:, None] if expected is None else _of_own(expected, regime)
         error = np.where(known[..., None], values - own, 0.0)
+        whole = error[known]
         count = known.sum(axis=1)
         centre = error.sum(axis=1) / np.maximum(count, 1)[:, None]
         error = np.where(known[..., None], error - centre[:, None], 0.0)
@@ -126,7 +151,9 @@ class Block:
         trust = freedom / (freedom + len(noise) * time)
         noise = trust * noise + (1 - trust) * np.diag(np.diag(noise))
         floor = 1e-6 * np.trace(noise) / len(noise) + 1e-12
-        return cls(name, means, noise + floor * np.eye(len(noise)), time)
+        noise = noise + floor * np.eye(len(noise))
+        limit = np.inf if expected is not None else _limit(whole, noise)
+        return cls(name, means, noise, time, limit)
 
     def widening(self, excess: np.ndarray) -> np.ndarray | None:
         """Factor on the noise of rows (rows,) at which the encoder is less sure than usual.
@@ -166,6 +193,18 @@ class Block:
     def log_det(self) -> float:
         """Log determinant of the noise covariance."""
         return float(np.linalg.slogdet(self.noise)[1])
+
+
+def _limit(errors: np.ndarray, noise: np.ndarray) -> float:
+    """Root mean square of whitened errors (n, p) that hardly any step of a pure series exceeds.
+
+    What is constant in a series is part of these errors, so that another series is not by itself
+    a stranger.
+    """
+    if not len(errors):
+        return np.inf
+    squares = np.einsum("ni,ij,nj->n", errors, np.linalg.inv(noise), errors) / len(noise)
+    return float(np.sqrt(np.quantile(squares, WITHIN)))
 
 
 def _of_own(expected: np.ndarray, regime: np.ndarray) -> np.ndarray:

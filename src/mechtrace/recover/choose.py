@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .blocks import PLAIN, Block, parse
+from .blocks import PLAIN, Block, middle, parse
 from .engine import state_space
 from .evidence import Evidence
 
@@ -132,7 +132,7 @@ class _Judge:
                 seen = block.evidence(values[mine], part(expected, mine))
                 found.append((np.flatnonzero(mine), seen))
         order = np.argsort(np.concatenate([rows for rows, _ in found]))
-        return Evidence.joined([seen for _, seen in found]).rows(order)
+        return Evidence.joined([seen for _, seen in found]).rows(order).earlier(middle(name))
 
     def errors(self, evidence: Evidence) -> np.ndarray:
         """Mean error of each pure series and of each pseudo-transition."""

@@ -139,6 +139,18 @@ class Evidence:
         parts = zip(self.parts(), other.parts(), strict=True)
         return Evidence(*(np.concatenate(pair, axis=1) for pair in parts))
 
+    def earlier(self, steps: int) -> Evidence:
+        """What was seen at a step counts for the one so many steps before; the last are empty."""
+        if steps == 0:
+            return self
+
+        def moved(part: np.ndarray) -> np.ndarray:
+            out = np.zeros_like(part)
+            out[:, : max(part.shape[1] - steps, 0)] = part[:, steps:]
+            return out
+
+        return Evidence(*(moved(part) for part in self.parts()))
+
     def tempered(self, share: float) -> Evidence:
         """Counted as less than it is: steps that depend on each other say the same twice."""
         return self if share == 1 else Evidence(*(share * part for part in self.parts()))

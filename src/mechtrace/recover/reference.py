@@ -162,7 +162,13 @@ class Reference:
         if "choice" not in stored:
             return cls._without_blocks(figures)
         blocks = {
-            name: Block(name, parts["means"], parts["noise"], float(parts["time"]))
+            name: Block(
+                name,
+                parts["means"],
+                parts["noise"],
+                float(parts["time"]),
+                float(parts.get("limit", np.inf)),  # older models have none
+            )
             for name, parts in _grouped(stored, "block").items()
         }
         offsets = {name: Offsets(**parts) for name, parts in _grouped(stored, "offsets").items()}
@@ -187,7 +193,7 @@ class Reference:
         )
 
 
-BLOCK_PARTS = ("means", "noise", "time")
+BLOCK_PARTS = ("means", "noise", "time", "limit")
 
 
 def judged(chosen: tuple[str, ...]) -> str:

@@ -1,0 +1,67 @@
+"""Real recordings with what is measured beside them: stand-ins for a truth that nobody knows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import DataError
+from ..readers.names import listed
+from ..series import Panel, PathLike
+
+#: Names a folder that holds the data sets, each in a folder of its own name.
+VARIABLE = "MECHTRACE_DATA"
+
+
+@dataclass(frozen=True, eq=False)
+class Recordings:
+    """Recordings, and other channels of the same series at the same times beside them."""
+
+    panel: Panel
+    beside: Panel
+
+    def __getitem__(self, chosen: np.ndarray | Sequence[str]) -> Recordings:
+        """These series, by name, number or mask."""
+        return Recordings(self.panel[chosen], self.beside[chosen])
+
+    @property
+    def labels(self) -> list[str]:
+        """The regime of each series, '' where it has none."""
+        named = [self.panel.regime_names_of(i) for i in range(len(self.panel))]
+        return ["" if one is None else str(one[0]) for one in named]
+
+    @property
+    def pure(self) -> Recordings:
+        """Those of a known regime."""
+        return self[np.array([label != "" for label in self.labels])]
+
+    @property
+    def new(self) -> Recordings:
+        """Those without one: the transitions."""
+        return self[np.array([label == "" for label in self.labels])]
+
+    def column(self, name: str) -> list[np.ndarray]:
+        """One of the channels beside, of each series."""
+        if name not in self.beside.channels:
+            fix = f"use one of {listed(self.beside.channels)}"
+            raise DataError(f"there is no {name!r} beside", where=self.panel.source, fix=fix)
+        place = self.beside.channels.index(name)
+        return [values[:, place] for values in self.beside.to_arrays()]
+
+
+def data_folder(name: str, given: PathLike | None, command: str) -> Path:
+    """The folder of a data set: the given one, or that of its name below $MECHTRACE_DATA."""
+    root = os.environ.get(VARIABLE)
+    folder = Path(given) if given is not None else Path(root) / name if root else None
+    if folder is None:
+        what = f"the data set {name} was not named"
+        fix = f"give its folder or set {VARIABLE}; `{command}` says where it comes from"
+        raise DataError(what, fix=fix)
+    if not folder.is_dir():
+        fix = f"`{command}` says where it comes from"
+        raise DataError("there is no such folder", where=str(folder), fix=fix)
+    return folder
