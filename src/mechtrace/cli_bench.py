@@ -193,6 +193,7 @@ def bench_cartpole(
     trials: Annotated[int, typer.Option(help="Transitions to pool.")] = 200,
     encoder: Annotated[str, typer.Option(help="auto (key points) or image (pixels).")] = "auto",
     seeds: Worlds = 3,
+    first: Annotated[int, typer.Option(help="Seed of the first of them.")] = 0,
     steps: Steps = None,
     device: Device = "auto",
     json_file: Json = None,
@@ -206,7 +207,7 @@ def bench_cartpole(
 
     cartpole_study(
         series=series, size=size, length=length, active=numbers(active), trials=trials,
-        seeds=seeds, encoder=encoder, say=sayer(quiet),
+        seeds=seeds, first=first, encoder=encoder, say=sayer(quiet),
         keep=lambda result: write_json(json_file, result), **trained_with(device, steps),
     )  # fmt: skip
 

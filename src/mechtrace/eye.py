@@ -29,7 +29,7 @@ MEMORY, FADING = 8, 0.7
 #: With fewer latents all are needed for what a single picture shows.
 LEAST_LATENTS = 4
 #: Training steps and frames in each.
-STEPS = {"cpu": 600, "cuda": 2000}
+STEPS = {"cpu": 1200, "cuda": 2000}
 BATCH = {"cpu": 32, "cuda": 256}
 LEARNING_RATE, WARMUP, CLIP = 5e-3, 50, 1.0
 #: Pixels looked at in one call.

@@ -22,6 +22,10 @@ SERIES, SPLICES = 60, 40
 MANY, FEW = 10, 12
 #: Another choice must be better by this share of the error, and by so many standard errors.
 MARGIN, CERTAINTY = 0.05, 2.0
+#: What does not look at the step before must be better by this share than what does: pure series
+#: and splices of them do not show what it gets wrong in a mixture, where means need not be
+#: mixtures of means.
+OTHER_KIND = 0.2
 
 #: Gives the values (n, T, p) of a block, and its predictions (n, T, K, p) if it has any.
 Material = Callable[[str], tuple[np.ndarray, np.ndarray | None]]
@@ -83,7 +87,7 @@ def choose(material: Material, names: list[str], regime: np.ndarray, lags: int) 
     names = list(tried)
     chosen = names[:1]
     for name in names[1:]:
-        if _clearly_better(tried[name], tried[joined(chosen)]):
+        if _clearly_better(tried[name], tried[joined(chosen)], _margin(chosen, name)):
             chosen = [name]
     while True:
         kinds = {parse(name)[0] for name in chosen}
@@ -92,7 +96,8 @@ def choose(material: Material, names: list[str], regime: np.ndarray, lags: int) 
         for name in others:
             both = sum((evidence[part] for part in chosen[1:]), evidence[chosen[0]])
             errors = tried[joined([*chosen, name])] = judge.errors(both + evidence[name])
-            if _clearly_better(errors, tried[joined(chosen if best is None else best)]):
+            before = tried[joined(chosen if best is None else best)]
+            if _clearly_better(errors, before, MARGIN if best else _margin(chosen, name)):
                 best = [*chosen, name]
         if best is None:
             break
@@ -102,10 +107,16 @@ def choose(material: Material, names: list[str], regime: np.ndarray, lags: int) 
     )
 
 
-def _clearly_better(errors: np.ndarray, other: np.ndarray) -> bool:
+def _margin(chosen: list[str], other: str) -> float:
+    """By how much another block must be better, instead or in addition."""
+    conditional = [parse(name)[0] for name in chosen] == ["conditional"]
+    return OTHER_KIND if conditional and parse(other)[0] != "conditional" else MARGIN
+
+
+def _clearly_better(errors: np.ndarray, other: np.ndarray, margin: float = MARGIN) -> bool:
     gain = other - errors
     sure = gain.mean() > CERTAINTY * gain.std() / np.sqrt(len(gain))
-    return bool(sure and gain.mean() > MARGIN * other.mean())
+    return bool(sure and gain.mean() > margin * other.mean())
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,6 +34,7 @@ def cartpole_study(
     schedules: Sequence[str] = ("simple",),
     trials: int = 200,
     seeds: int = 3,
+    first: int = 0,
     say: Callable[[str], None] = print,
     keep: Callable[[dict[str, Any]], None] = lambda result: None,
     **settings: Any,
@@ -50,12 +51,13 @@ def cartpole_study(
         "size": size,
         "length": length,
         "trials": trials,
+        "first": first,
         "settings": Trace(**settings).get_params() | {"seed": None},
         "machine": machine(resolve_device(Trace(**settings).config().fit.device)),
         "versions": versions(),
     }
     rows: list[dict[str, Any]] = []
-    for seed in range(seeds):
+    for seed in range(first, first + seeds):
         drawn = worlds.make("cartpole", seed=seed, size=size, length=length)
         panel = drawn.simulate(series).panel
         began = time.perf_counter()
