@@ -60,12 +60,12 @@ def carried(places: np.ndarray, motion: np.ndarray) -> np.ndarray:
 
 def _follow(frames: np.ndarray, motion: np.ndarray, first: int, rows: Iterable[int]) -> None:
     """Fill in the motion of rows that lead away from the first."""
-    key = last = first
+    key, last, corners = first, first, _corners(frames[first])
     for row in rows:
-        found = _between(frames[key], frames[row])
+        found = _between(frames[key], corners, frames[row])
         if found is None:
-            key = last
-            found = _between(frames[key], frames[row])
+            key, corners = last, _corners(frames[last])
+            found = _between(frames[key], corners, frames[row])
         if found is None:
             what = f"the camera is lost between frames {last} and {row} of {len(frames)}"
             raise DataError(what, fix="give more frames per second, or a stretch without cuts")
@@ -74,12 +74,17 @@ def _follow(frames: np.ndarray, motion: np.ndarray, first: int, rows: Iterable[i
         last = row
 
 
-def _between(key: np.ndarray, frame: np.ndarray) -> np.ndarray | None:
+def _corners(frame: np.ndarray) -> np.ndarray:
+    """Places (n, 1, 2) that can be told from their surroundings."""
+    found = import_cv2().goodFeaturesToTrack(frame, **CORNERS)
+    return np.zeros((0, 1, 2), np.float32) if found is None else found
+
+
+def _between(key: np.ndarray, corners: np.ndarray, frame: np.ndarray) -> np.ndarray | None:
     """Homography (3, 3) from a frame to the key, None where too few corners agree on one."""
-    cv2 = import_cv2()
-    corners = cv2.goodFeaturesToTrack(key, **CORNERS)
-    if corners is None:
+    if len(corners) < FEWEST:
         return None
+    cv2 = import_cv2()
     there, seen, _ = cv2.calcOpticalFlowPyrLK(key, frame, corners, None, **SEARCH)
     back, seen_again, _ = cv2.calcOpticalFlowPyrLK(frame, key, there, None, **SEARCH)
     kept = (seen & seen_again).ravel() == 1
