@@ -23,7 +23,7 @@ AROUND = 1.2
 RING, SHOWN = (1.0, 2.0), (-0.75, 2.25)
 #: Pixels on a side of a picture, and of the finer one that it is made of; radius of the blur in
 #: sizes: a spot with soft edges is followed evenly by key points.
-SIDE, FINE, BLUR = 32, 72, 0.1
+SIDE, FINE, BLUR = 32, 96, 0.2
 
 
 def draw_trail(
