@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Rectangle
 
 from mechtrace.datasets.trails import AROUND, RING
-from mechtrace.studies.turn import STEP, sequence
+from mechtrace.paper.turn import STEP, sequence
 
 ROOT = Path(__file__).parents[1]
 NAME, SHOWN = "S1606", 6

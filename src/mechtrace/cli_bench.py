@@ -334,7 +334,7 @@ def bench_turn(
     Example:
       mechtrace bench turn --data data/uavdt --json results/vehicle-frames.json
     """
-    from .studies.turn import turn_study
+    from .paper.turn import turn_study
 
     check_targets([json_file])
     turn_study(
