@@ -315,6 +315,35 @@ def bench_gait(
     write_json(json_file, result)
 
 
+@bench_app.command("turn")
+def bench_turn(
+    data: Annotated[
+        Path | None, typer.Option(help="Folder of UAVDT (default: below $MECHTRACE_DATA).")
+    ] = None,
+    tracks: Annotated[int, typer.Option(help="Straight tracks of each regime.", min=2)] = 190,
+    seeds: Annotated[int, typer.Option(help="Fits, each to other tracks.", min=1)] = 3,
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting of the fits, as steps=400."),
+    ] = None,
+    json_file: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """A vehicle that turns, in real frames, learned from painted films of straight vehicles.
+
+    \b
+    Example:
+      mechtrace bench turn --data data/uavdt --json results/vehicle-frames.json
+    """
+    from .paper.turn import turn_study
+
+    check_targets([json_file])
+    turn_study(
+        data, tracks=tracks, seeds=seeds, say=sayer(quiet),
+        keep=lambda result: write_json(json_file, result), **options(option or []),
+    )  # fmt: skip
+
+
 @bench_app.command("homes")
 def bench_homes(
     methods: Annotated[str, typer.Option(help="Which, as tdrl,leap (default: all).")] = "",

@@ -61,6 +61,23 @@ def flow_direction(frames: np.ndarray, chord: int = CHORD, *, ego: bool = True) 
     return _steepness(np.stack([moved[0], *moved]), chord, STILL)
 
 
+def flow_in_boxes(frames: np.ndarray, boxes: np.ndarray, chord: int = CHORD) -> np.ndarray:
+    """The same of what moves in a box (left, top, width, height) of each grey frame.
+
+    The motion of the camera has to be taken out of the frames before, if at all.
+    """
+    flow = optional("cv2").calcOpticalFlowFarneback
+    low = np.maximum(np.floor(boxes[:, :2]).astype(int), 0)
+    high = np.maximum(np.ceil(boxes[:, :2] + boxes[:, 2:]).astype(int), low + 1)
+    moved = [
+        _object_motion(flow(one, two, None, *FARNEBACK)[top:bottom, left:right], ego=False)
+        for (one, two), (left, top), (right, bottom) in zip(
+            pairwise(frames), low, high[:-1], strict=False
+        )
+    ]
+    return _steepness(np.stack([*moved, moved[-1]]), chord, STILL)
+
+
 class Heuristic(Method):
     """Weights (1 - a, a) from a steepness a; labels say which regime is the steep one."""
 

@@ -132,13 +132,7 @@ def read_crops(
     """
     from scipy.ndimage import map_coordinates
 
-    track = read_target(annotation)
-    images = ImageFiles.of(frames)
-    found = [re.findall(r"\d+", path.stem) for path in images.files]
-    numbers = np.array([int(parts[-1]) if parts else 0 for parts in found])
-    if not 1 <= numbers.min() <= numbers.max() <= len(track):
-        fix = "name a folder of img000001.jpg, ... and the annotation of its sequence"
-        raise DataError("holds no numbered frames of this annotation", where=str(frames), fix=fix)
+    images, numbers, track = numbered_frames(frames, annotation)
     steps = (np.arange(size) + 0.5) / size - 0.5
     crops = np.empty((len(numbers), size, size), np.uint8)
     for row, number in enumerate(numbers):
@@ -148,3 +142,15 @@ def read_crops(
         cut = map_coordinates(picture, scale * np.array(places), order=1, mode="nearest")
         crops[row] = np.round(cut)
     return Panel.from_arrays([crops], time=[numbers / RATE], names=[track.sequence])
+
+
+def numbered_frames(frames: Path, annotation: Path) -> tuple[ImageFiles, np.ndarray, Track]:
+    """Images of a folder, the frames that their names number, and the boxes of all frames."""
+    track = read_target(annotation)
+    images = ImageFiles.of(frames)
+    found = [re.findall(r"\d+", path.stem) for path in images.files]
+    numbers = np.array([int(parts[-1]) if parts else 0 for parts in found])
+    if not 1 <= numbers.min() <= numbers.max() <= len(track):
+        fix = "name a folder of img000001.jpg, ... and the annotation of its sequence"
+        raise DataError("holds no numbered frames of this annotation", where=str(frames), fix=fix)
+    return images, numbers, track

@@ -191,7 +191,8 @@ def _is(path: Path, kinds: tuple[str, ...]) -> bool:
     return path.suffix.lower() in kinds
 
 
-def _cv2() -> Any:
+def import_cv2() -> Any:
+    """OpenCV, or a sentence on how to get it."""
     try:
         import cv2
     except ImportError as error:
@@ -202,7 +203,7 @@ def _cv2() -> Any:
 
 def _image(path: Path) -> np.ndarray:
     """A grey image (height, width); colours become their brightness."""
-    cv2 = _cv2()
+    cv2 = import_cv2()
     try:
         coded = np.fromfile(path, np.uint8)  # not cv2.imread: it knows no odd names on Windows
         image = cv2.imdecode(coded, cv2.IMREAD_GRAYSCALE) if len(coded) else None
@@ -218,7 +219,7 @@ def _resized(image: np.ndarray, size: Size) -> np.ndarray:
     """The image in another size; where it shrinks, pixels are averaged."""
     if image.shape == tuple(size):
         return image
-    cv2 = _cv2()
+    cv2 = import_cv2()
     shrinks = image.shape[0] > size[0] or image.shape[1] > size[1]
     how = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
     return cv2.resize(image, (size[1], size[0]), interpolation=how)
@@ -229,7 +230,7 @@ def _decoded(path: Path, size: Size | None) -> np.ndarray:
 
     A video can only be read from its beginning, and training jumps about in it.
     """
-    cv2 = _cv2()
+    cv2 = import_cv2()
     video = cv2.VideoCapture(str(path))
     shape: Any = size
     count = 0

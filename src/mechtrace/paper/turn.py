@@ -1,0 +1,224 @@
+"""A vehicle that turns, in real frames: alpha(t) from pixels beside the direction of travel.
+
+Learned from films of straight vehicles: one real vehicle, painted on a real road, moves as
+vehicles did whose boxes are known. The recording in question is only looked at.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from ..baselines.heuristics import direction_proxy, flow_in_boxes
+from ..bench import machine
+from ..datasets.recordings import data_folder
+from ..datasets.scene import Scene, read_scene
+from ..datasets.sprites import Sprite, cut_out, painted_film
+from ..datasets.tracks import Track
+from ..datasets.trails import spot_direction
+from ..datasets.uavdt import COMMAND, NAME, REGIMES, tracks_of, verified_turns
+from ..datasets.vehicle import chord_proxy, literal_proxy
+from ..errors import DataError
+from ..estimator import Trace
+from ..fit import resolve_device
+from ..recover.trajectory import Trajectory
+from ..series import Panel, PathLike
+from ..store import versions
+
+#: The sequence whose road and vehicle the painted films show, and those that are recovered.
+PAINTED, ASKED = "S1606", ("S1606", "S1301")
+#: Its first frames, in which the vehicle goes straight, give what it looks like.
+LOOKS = 30
+#: Frames between two pictures: 6 pictures per second.
+STEP = 5
+#: A trail shows the direction itself, in every single picture; and that is all it shows.
+SETTINGS: dict[str, Any] = {"latents": 1, "lags": 1, "steps": 800}
+BLOCKS = "static"
+#: Frames of the moving averages beside it.
+AVERAGES = (15, 45)
+ROUND = 4
+
+Curves = dict[str, np.ndarray]
+
+
+def turn_study(
+    data: PathLike | None = None,
+    *,
+    tracks: int = 190,
+    seeds: int = 3,
+    say: Callable[[str], None] = print,
+    keep: Callable[[dict[str, Any]], None] = lambda result: None,
+    **settings: Any,
+) -> dict[str, Any]:
+    """Correlation and error of alpha_vertical over seeds, beside heuristics on the same frames.
+
+    Each seed draws `tracks` straight tracks of each regime anew. `turns` are the verified turns
+    of other sequences, painted like the training films: what to choose settings by. `keep` is
+    given the result so far after every seed.
+    """
+    folder, settings = data_folder(NAME, data, COMMAND), SETTINGS | settings
+    scenes = {name: sequence(folder, name) for name in ASKED}
+    every, verified = tracks_of(folder), verified_turns(folder)
+    turns = [track for track in every if track.name in verified]
+    about = {
+        "data": "UAVDT",
+        "tracks_per_regime": tracks,
+        "straight_tracks": {k: sum(track.kind == k for track in every) for k in REGIMES},
+        "step_frames": STEP,
+        "blocks": BLOCKS,
+        "settings": Trace(**settings).get_params() | {"seed": None},
+        "machine": machine(resolve_device(Trace(**settings).config().fit.device)),
+        "versions": versions(),
+        "heuristics": {
+            name: {row: score(curve, proxy_of(scene)) for row, curve in heuristics(scene).items()}
+            for name, scene in scenes.items()
+        },
+        "curves": {
+            name: {"frame": scene.numbers[scene.rows(STEP)].tolist()}
+            | {"proxy": proxy_of(scene).round(ROUND).tolist()}
+            for name, scene in scenes.items()
+        },
+    }
+    for name, rows in cast(dict[str, Any], about["heuristics"]).items():
+        say("\n".join(f"{name} {row}: {_said(found)}" for row, found in rows.items()))
+    looks = cut_out(scenes[PAINTED], range(LOOKS))
+    result: dict[str, Any] = about
+    found: list[dict[str, Any]] = []
+    for seed in range(seeds):
+        began = time.perf_counter()
+        panel = straight_films(every, looks, scenes[PAINTED], tracks, seed)
+        trace = Trace(seed=seed, **settings).fit(panel, progress=False)
+        row: dict[str, Any] = {"seed": seed, "seconds": time.perf_counter() - began}
+        row["unexplained"] = trace.facts_["pictures"]["unexplained"]
+        row["default_blocks"] = list(trace.facts_["evidence"]["blocks"])
+        row["turns"] = judge_painted(trace, turns, looks, scenes[PAINTED])
+        for name, scene in scenes.items():
+            curves = recovered(trace, scene)
+            row[name] = {way: score(curve, proxy_of(scene)) for way, curve in curves.items()}
+            row[name]["alpha"] = curves["mechtrace"].round(ROUND).tolist()
+            say(f"{name} seed {seed}: {_said(row[name]['mechtrace'])}")
+        found.append(row)
+        result = about | {"rows": found, "means": _means(found)}
+        keep(result)
+    return result
+
+
+def sequence(folder: Path, name: str) -> Scene:
+    """Frames and boxes of one sequence of the folder."""
+    frames, boxes = folder / "frames" / f"{name}_half", folder / "frames" / f"{name}_gt.txt"
+    for path in (frames, boxes):
+        if not path.exists():
+            fix = f"put frames of half size and {name}_gt.txt there"
+            raise DataError("there are no frames", where=str(path), fix=fix)
+    return read_scene(frames, boxes)
+
+
+def proxy_of(scene: Scene) -> np.ndarray:
+    """What a recovered curve is compared with, at the same steps."""
+    return scene.proxy()[scene.rows(STEP)]
+
+
+def straight_films(
+    tracks: Sequence[Track], looks: Sequence[Sprite], scene: Scene, count: int, seed: int
+) -> Panel:
+    """Painted films of so many horizontal and vertical tracks, drawn without replacement."""
+    random = np.random.default_rng(seed)
+    drawn = []
+    for kind in REGIMES:
+        straight = [track for track in tracks if track.kind == kind]
+        drawn += [straight[place] for place in random.permutation(len(straight))[:count]]
+    films = [
+        painted_film(track, looks[int(random.integers(len(looks)))], scene, STEP)
+        for track in drawn
+    ]
+    return Panel.from_arrays(
+        films,
+        regime=[track.kind for track in drawn],
+        names=[track.name for track in drawn],
+        groups=[track.sequence for track in drawn],
+    )
+
+
+def recovered(trace: Trace, scene: Scene) -> Curves:
+    """alpha_vertical of a scene: from what the pictures show, by default, and by Algorithm 1."""
+    panel = Panel.from_arrays([scene.film(scene.rows(STEP))])
+    steep = trace.regimes_.index("vertical")
+    ways: dict[str, dict[str, Any]] = {
+        "mechtrace": {"blocks": BLOCKS},
+        "mechtrace, evidence by default": {},
+        "Algorithm 1": {"method": "algorithm1"},
+    }
+    return {
+        way: cast(Trajectory, trace.recover(panel, **options)).alpha[:, steep]
+        for way, options in ways.items()
+    }
+
+
+def judge_painted(
+    trace: Trace, turns: Sequence[Track], looks: Sequence[Sprite], scene: Scene
+) -> dict[str, Any]:
+    """The same on painted films of other turns."""
+    films = [painted_film(track, looks[0], scene, STEP) for track in turns]
+    paths = trace.recover(Panel.from_arrays(films), blocks=BLOCKS)
+    paths = paths if isinstance(paths, list) else [paths]
+    steep = trace.regimes_.index("vertical")
+    scores = [
+        score(path.alpha[:, steep], chord_proxy(track.filled().centres)[::STEP])
+        for path, track in zip(paths, turns, strict=True)
+    ]
+    return {
+        "count": len(turns),
+        "median_correlation": float(np.median([one["correlation"] for one in scores])),
+        "mean_error": float(np.mean([one["error"] for one in scores])),
+    }
+
+
+def heuristics(scene: Scene) -> Curves:
+    """What needs no learning, on the same frames; at the steps of the film."""
+    rows = scene.rows(STEP)
+    steady_boxes = np.hstack([scene.centres - scene.sides / 2, scene.sides])
+    curves = {
+        "straight line in time": np.linspace(0, 1, len(scene.numbers)),
+        "centroid": direction_proxy(scene.seen_centres),
+        "centroid, camera steady, frame by frame": literal_proxy(scene.centres),
+    }
+    for frames in AVERAGES:
+        name = f"centroid, camera steady, mean of {frames}"
+        curves[name] = direction_proxy(scene.centres, frames)
+    curves["optical flow"] = flow_in_boxes(scene.frames, scene.boxes)
+    curves["optical flow, camera steady"] = flow_in_boxes(scene.steady, steady_boxes)
+    found = {name: curve[rows] for name, curve in curves.items()}
+    return found | {"middle of the spot in the trail picture": spot_direction(scene.film(rows))}
+
+
+def score(curve: np.ndarray, proxy: np.ndarray) -> dict[str, float]:
+    """Correlation and mean absolute error where both are known, and how many steps that is."""
+    known = np.isfinite(curve) & np.isfinite(proxy)
+    return {
+        "correlation": float(np.corrcoef(curve[known], proxy[known])[0, 1]),
+        "error": float(np.abs(curve - proxy)[known].mean()),
+        "steps": int(known.sum()),
+    }
+
+
+def _means(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Over seeds."""
+    return {
+        name: {
+            way: {
+                measure: float(np.mean([row[name][way][measure] for row in rows]))
+                for measure in ("correlation", "error")
+            }
+            for way in rows[0][name]
+            if way != "alpha"
+        }
+        for name in ASKED
+    }
+
+
+def _said(found: dict[str, float]) -> str:
+    return f"correlation {found['correlation']:.3f}, mean error {found['error']:.3f}"
