@@ -11,6 +11,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 
 import comparison_tables
+import picture_tables
 
 from mechtrace.paper import tables
 
@@ -487,7 +488,7 @@ def readme() -> str:
 def page() -> str:
     """The whole page."""
     parts = [speed(), recover_speed(), scale(), latents(), axes(), recovery()]
-    parts += [scaling(), convexity(), theory()]
+    parts += [scaling(), convexity(), theory(), picture_tables.cartpole()]
     parts += [comparison_tables.comparison(), comparison_tables.homes()]
     return "\n".join([HEADER, *parts, comparison_tables.speed()])
 
