@@ -338,7 +338,8 @@ def bench_vehicles(
     Example:
       mechtrace bench vehicles --data data/uavdt --json results/vehicles-uavdt.json
     """
-    from .paper.vehicles import METHODS, vehicle_study
+    from .paper.vehicle_methods import METHODS
+    from .paper.vehicles import vehicle_study
 
     check_targets([json_file])
     vehicle_study(

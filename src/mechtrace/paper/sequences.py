@@ -40,7 +40,7 @@ def deal(straight: Sequence[str], turns: Sequence[str], folds: int) -> list[tupl
     >>> deal(["a", "b", "b", "c"], ["d", "a"], 2)
     [('b', 'd'), ('a', 'c')]
     """
-    count = {name: 0 for name in (*straight, *turns)}
+    count = dict.fromkeys((*straight, *turns), 0)
     for name in straight:
         count[name] += 1
     shares: list[list[str]] = [[] for _ in range(folds)]
