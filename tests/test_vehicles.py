@@ -90,9 +90,11 @@ def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("uavdt")
     rng = np.random.default_rng(0)
     for number in range(1, 4):
-        jitter = lambda centres: centres + rng.integers(-30, 30, 2)  # noqa: E731
-        straight = {i: jitter(way) for i, way in enumerate((ALONG, DOWN, ALONG, DOWN) * 3)}
-        straight |= {20 + i: way[::-1] for i, way in straight.items()}
+        straight = {}
+        for target in range(24):  # all ways, each a little askew
+            askew = np.pi / 2 * (target % 4) + rng.uniform(-0.4, 0.4)
+            way = rng.uniform(1.5, 3) * np.array([np.cos(askew), np.sin(askew)])
+            straight[target] = rng.uniform(400, 600, 2) + STEPS * way
         turns = {50: corner()} if number < 3 else {}
         boxes(place / "gt_whole" / f"M000{number}_gt_whole.txt", straight | turns)
     index = "seq,track_id,segment,class\nM0001,50,0,turn_verified\n"
