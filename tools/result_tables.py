@@ -11,6 +11,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 
 import comparison_tables
+import recording_tables
 
 from mechtrace.paper import tables
 
@@ -488,6 +489,7 @@ def page() -> str:
     """The whole page."""
     parts = [speed(), recover_speed(), scale(), latents(), axes(), recovery()]
     parts += [scaling(), convexity(), theory()]
+    parts += [recording_tables.gait(), recording_tables.vehicles()]
     parts += [comparison_tables.comparison(), comparison_tables.homes()]
     return "\n".join([HEADER, *parts, comparison_tables.speed()])
 
