@@ -7,6 +7,7 @@ to the worst.
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ def body_of(motion: Motion, times: np.ndarray) -> tuple[np.ndarray, list[tuple[i
     bones = [
         (names.index(one), names.index(two))
         for chain in CHAINS
-        for one, two in zip(chain, chain[1:], strict=False)
+        for one, two in pairwise(chain)
     ]
     return places[rows], bones
 

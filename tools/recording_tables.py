@@ -30,9 +30,8 @@ VEHICLES = {
     "direction": (
         "Axis of travel and speed: the proxy is a function of the input",
         (0.97, 0.10),
-        "The proxy is |sin| / (|cos| + |sin|) of the heading and these channels hold cos and sin of"
-        " twice the heading, so this shows that a known answer is read off, no more; sin² of the"
-        " heading itself is 0.10 away from the proxy.",
+        "These channels hold cosine and sine of twice the heading of which the proxy is made, by"
+        " another formula: this shows that a known answer is read off, no more.",
     ),
     "shape": (
         "Shape of the box alone: nothing of place or motion",
@@ -58,7 +57,7 @@ def gait() -> str:
         " not. As a line in time shows, a correlation says little here: look at the error, and at"
         " the share of running while the proxy says walk and run.",
         "",
-        "![Snapshots of a trial from walking to running, coloured by the share of running, and the"
+        "![Snapshots of the trial with the middle error, coloured by the share of running, and the"
         " share beside the proxy](images/gait.png)",
         "",
         "| channels | method | Pearson | error | while walking | while running | pure walk | pure"
@@ -108,7 +107,8 @@ def vehicles() -> str:
 
 def _table(r: dict[str, Any], kind: str, hoped: tuple[float, float]) -> list[str]:
     lines = [
-        "| method | median Pearson | error | worst turn | low / high | way back | straight | stops |",
+        "| method | median Pearson | error | worst turn | low / high | way back | straight |"
+        " stops |",
         "|---|---|---|---|---|---|---|---|",
     ]
     mine = [row for row in r["summary"] if row["features"] == kind]
