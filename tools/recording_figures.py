@@ -56,9 +56,7 @@ def body_of(motion: Motion, times: np.ndarray) -> tuple[np.ndarray, list[tuple[i
     places = np.einsum("tij,tkj->tki", motion.heading(), places)
     rows = np.clip(np.round(times * motion.rate).astype(int), 0, len(motion) - 1)
     bones = [
-        (names.index(one), names.index(two))
-        for chain in CHAINS
-        for one, two in pairwise(chain)
+        (names.index(one), names.index(two)) for chain in CHAINS for one, two in pairwise(chain)
     ]
     return places[rows], bones
 
