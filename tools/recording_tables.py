@@ -146,7 +146,7 @@ def _verdict(rows: list[dict[str, Any]], hoped: tuple[float, float]) -> str:
     single = [r for r in rows if r["set"] == "single" and r["method"] == "mechtrace"]
     if single:
         said.append(
-            "On S1606 against the proxy to the letter, frame by frame:"
+            "On S1606 against the proxy to the letter:"
             f" {_number(single[0]['literal_pearson'])}, error {_number(single[0]['literal_mae'])}."
         )
     warned = next((row["basis_warned"] for row in rows if "basis_warned" in row), None)
