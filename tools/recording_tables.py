@@ -24,8 +24,10 @@ VEHICLES = {
     "motion": (
         "Place and velocity, the paper's four (d = 4)",
         (0.90, 0.17),
-        "Both ways of travel are in one regime, so the regimes have nearly the same mean state and"
-        " Algorithm 1 has nothing to go by.",
+        "Both ways of travel are in one regime, so the mean states of the regimes differ by less"
+        " than states within a regime, and by place rather than by direction: Algorithm 1 has"
+        " nothing to go by. They do differ, though, and `sigma_min` of the diagnosis does not see"
+        " that the difference is of no use.",
     ),
     "direction": (
         "Axis of travel and speed: the proxy is a function of the input",
