@@ -26,7 +26,7 @@ VEHICLES = {
         (0.90, 0.17),
         "Both ways of travel are in one regime, so the mean states of the regimes differ by less"
         " than states within a regime, and Algorithm 1 has little to go by. They do differ,"
-        " though, and `sigma_min` of the diagnosis does not warn.",
+        " though, and `sigma_min` of the diagnosis hardly ever warns.",
     ),
     "direction": (
         "Axis of travel and speed: the proxy is a function of the input",
