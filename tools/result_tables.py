@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import comparison_tables
 import picture_tables
+import recording_tables
 
 from mechtrace.paper import tables
 
@@ -489,6 +490,7 @@ def page() -> str:
     """The whole page."""
     parts = [speed(), recover_speed(), scale(), latents(), axes(), recovery()]
     parts += [scaling(), convexity(), theory(), picture_tables.cartpole()]
+    parts += [recording_tables.gait(), recording_tables.vehicles()]
     parts += [comparison_tables.comparison(), comparison_tables.homes()]
     return "\n".join([HEADER, *parts, comparison_tables.speed()])
 

@@ -315,6 +315,41 @@ def bench_gait(
     write_json(json_file, result)
 
 
+@bench_app.command("vehicles")
+def bench_vehicles(
+    data: Annotated[
+        Path | None, typer.Option(help="Folder of tracks (default: below $MECHTRACE_DATA).")
+    ] = None,
+    features: Annotated[str, typer.Option(help="Sets of channels.")] = "motion,direction,shape",
+    methods: Annotated[str, typer.Option(help="Which, as lda,mechtrace (default: all).")] = "",
+    seeds: Annotated[int, typer.Option(help="Fits of each fold.", min=1)] = 5,
+    folds: Annotated[int, typer.Option(help="Parts that sequences are dealt to.", min=2)] = 5,
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting of the fits, as steps=300."),
+    ] = None,
+    json_file: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Turns of vehicles in sequences never seen before: the paper's vehicle experiment.
+
+    The file is written anew after every seed.
+
+    \b
+    Example:
+      mechtrace bench vehicles --data data/uavdt --json results/vehicles-uavdt.json
+    """
+    from .paper.vehicle_methods import METHODS
+    from .paper.vehicles import vehicle_study
+
+    check_targets([json_file])
+    vehicle_study(
+        data, features=named(features) or (), seeds=seeds, methods=named(methods) or METHODS,
+        folds=folds, say=sayer(quiet), keep=lambda result: write_json(json_file, result),
+        **options(option or []),
+    )  # fmt: skip
+
+
 @bench_app.command("turn")
 def bench_turn(
     data: Annotated[

@@ -51,24 +51,32 @@ def read(
     chosen = [(track, kind) for track in every if (kind := _label(track, verified)) is not None]
     if not chosen:
         raise DataError("holds no straight track and no turn", where=str(place))
-    tracks = [track.filled() for track, _ in chosen]
-    tables = [channels_of(track, features) for track in tracks]
+    tracks, labels = zip(*chosen, strict=True)
+    return recordings_of(tracks, labels, features, f"{len(tracks)} tracks of {place.name}")
+
+
+def recordings_of(
+    tracks: Sequence[Track], labels: Sequence[str], features: str, source: str = "tracks"
+) -> Recordings:
+    """Tracks as recordings; a label is a regime, or '' for a turn."""
+    whole = [track.filled() for track in tracks]
+    tables = [channels_of(track, features) for track in whole]
     about: dict[str, Any] = {
-        "time": [track.frames / RATE for track in tracks],
-        "names": [track.name for track in tracks],
-        "groups": [track.sequence for track in tracks],
+        "time": [track.frames / RATE for track in whole],
+        "names": [track.name for track in whole],
+        "groups": [track.sequence for track in whole],
         "missing": "gap",  # a vehicle that waits has no direction
-        "source": f"{len(tracks)} tracks of {place.name}",
+        "source": source,
     }
     panel = Panel.from_arrays(
         [np.column_stack(list(table.values())) for table in tables],
-        regime=[kind for _, kind in chosen],
+        regime=list(labels),
         channels=list(tables[0]),
         **about,
     )
     beside = [
         np.column_stack([chord_proxy(track.centres), literal_proxy(track.centres)])
-        for track in tracks
+        for track in whole
     ]
     return Recordings(panel, Panel.from_arrays(beside, channels=BESIDE, **about))
 

@@ -11,6 +11,8 @@ from .tracks import Track
 
 #: Pixels over which a direction is taken: boxes are in whole pixels.
 CHORD = 10.0
+#: A vehicle that takes more frames for them (two seconds) waits.
+PATIENCE = 60
 
 Channels = dict[str, np.ndarray]
 
@@ -32,15 +34,18 @@ def chord_proxy(centres: np.ndarray, chord: float = CHORD) -> np.ndarray:
     return _steepness(np.abs(chord_velocity(centres, chord)))
 
 
-def chord_velocity(centres: np.ndarray, chord: float = CHORD) -> np.ndarray:
+def chord_velocity(
+    centres: np.ndarray, chord: float = CHORD, patience: int | None = None
+) -> np.ndarray:
     """Pixels per frame (n, 2) over the shortest centred chord that is long enough.
 
-    At the ends of a track a chord is cut off on one side; NaN where no chord is long enough.
+    At the ends of a track a chord is cut off on one side; NaN where no chord is long enough, or
+    none within `patience` frames.
     """
     count = len(centres)
     row = np.arange(count)
     out = np.full((count, 2), np.nan)
-    for half in range(1, count):
+    for half in range(1, count if patience is None else min(count, patience // 2 + 1)):
         open_rows = row[np.isnan(out[:, 0])]
         if not len(open_rows):
             break
@@ -51,14 +56,23 @@ def chord_velocity(centres: np.ndarray, chord: float = CHORD) -> np.ndarray:
     return out
 
 
+def waits(centres: np.ndarray) -> np.ndarray:
+    """Rows (n,) at which a vehicle hardly moves, so that it has no direction."""
+    return np.isnan(chord_velocity(centres, patience=PATIENCE)[:, 0])
+
+
 def _steepness(speed: np.ndarray) -> np.ndarray:
     with np.errstate(invalid="ignore"):
         return speed[:, 1] / speed.sum(axis=1)
 
 
 def motion_channels(track: Track) -> Channels:
-    """The paper's four: place and velocity in pixels; of the velocity the proxy is made."""
+    """The paper's four: place and velocity in pixels; of the velocity the proxy is made.
+
+    No velocity where it waits: what jitters there is the box.
+    """
     velocity = np.gradient(track.centres, axis=0)
+    velocity[waits(track.centres)] = np.nan
     return {
         "x": track.centres[:, 0],
         "y": track.centres[:, 1],
@@ -68,8 +82,11 @@ def motion_channels(track: Track) -> Channels:
 
 
 def direction_channels(track: Track) -> Channels:
-    """The axis of travel, whichever way, and the speed in sizes of the box per frame."""
-    velocity = chord_velocity(track.centres)
+    """The axis of travel, whichever way, and the speed in sizes of the box per frame.
+
+    NaN where it waits.
+    """
+    velocity = chord_velocity(track.centres, patience=PATIENCE)
     twice = 2 * np.arctan2(velocity[:, 1], velocity[:, 0])
     speed = np.linalg.norm(velocity, axis=1) / track.size
     return {"cos 2 heading": np.cos(twice), "sin 2 heading": np.sin(twice), "speed": speed}

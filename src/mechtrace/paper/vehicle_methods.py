@@ -1,0 +1,99 @@
+"""Who takes part in the vehicle experiment: yardsticks, textbook methods, NCTRL, ours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..baselines import Method, make
+from ..baselines.heuristics import direction_proxy
+from ..datasets.recordings import Recordings
+from ..datasets.tracks import Track
+from ..datasets.uavdt import RATE
+from ..estimator import Trace
+from ..evaluate import Answer, truth_of_share
+from ..recover.trajectory import Trajectory
+from ..series import Panel
+
+#: The direction of the centres over half a second, whatever the features: what the proxy is made
+#: of, so nothing is expected to be closer to it.
+CENTROID = "centroid"
+#: A line in time whose direction it was told: no method, but what a correlation is worth here.
+TOLD = "told-line"
+CLASSIC = ("lda", "logistic-regression", "gaussian-hmm")
+#: Learns as long as all others together, so it is shown fewer transitions and by one seed alone.
+NCTRL, SHOWN = "nctrl-hard", 100_000
+#: One model in three ways: the paper's recovery; ours with the evidence that the model chose by
+#: itself; and with that of the protocol, and what is constant in a track taken for an offset.
+ALGORITHM1, AUTO, OURS = "algorithm1", "mechtrace-auto", "mechtrace"
+METHODS = (CENTROID, TOLD, *CLASSIC, NCTRL, ALGORITHM1, AUTO, OURS)
+VERTICAL = "vertical"
+
+
+class Contenders:
+    """All methods of one fold; each learns when it is first asked."""
+
+    def __init__(self, learn: Panel, settings: dict[str, Any], blocks: str | None) -> None:
+        self.learn, self.settings = learn, settings
+        self.vertical = learn.regimes.index(VERTICAL)
+        self._ways: dict[str, dict[str, Any]] = {
+            ALGORITHM1: {"method": "algorithm1"},
+            AUTO: {},
+            OURS: {"blocks": blocks, "bias": True},
+        }
+        self._learned: dict[str, Method] = {}
+        self._trace: Trace | None = None
+
+    def takes_part(self, method: str) -> bool:
+        """Whether it is run with this seed."""
+        return method != NCTRL or self.settings["seed"] == 0
+
+    def answers(self, method: str, test: Recordings, tracks: Sequence[Track]) -> list[Answer]:
+        """Its curves of left-out recordings, which are these tracks."""
+        panel = test.panel.without_labels()
+        if method == CENTROID:
+            return [self._centroid(panel.time_of(i), track) for i, track in enumerate(tracks)]
+        if method == TOLD:
+            shares = test.column("proxy")
+            return [self._told(panel.time_of(i), share) for i, share in enumerate(shares)]
+        if method in self._ways:
+            return [Answer.of(path) for path in self.paths(method, panel)]
+        curves = self._method(method).weights(panel)
+        assert curves is not None  # all of these answer
+        return [Answer(panel.time_of(i), curve) for i, curve in enumerate(curves)]
+
+    def paths(self, method: str, panel: Panel) -> list[Trajectory]:
+        """Of one of our own ways."""
+        found = self.trace.recover(panel, **self._ways[method])
+        return found if isinstance(found, list) else [found]
+
+    @property
+    def trace(self) -> Trace:
+        """The model that all of our ways share."""
+        if self._trace is None:
+            self._trace = Trace(**self.settings).fit(self.learn, progress=False)
+        return self._trace
+
+    def _method(self, name: str) -> Method:
+        if name not in self._learned:
+            seed, latents = self.settings["seed"], self.settings["latents"]
+            trained = {"transitions": SHOWN, "holdout": self.settings["holdout"]}
+            more = trained if name == NCTRL else {"holdout": 0.0}  # nothing to select
+            method = make(name, seed=seed, latents=latents, **more)
+            self._learned[name] = method.fit(self.learn)
+        return self._learned[name]
+
+    def _centroid(self, moments: np.ndarray, track: Track) -> Answer:
+        whole = track.filled()
+        share = direction_proxy(whole.centres)
+        known = np.isfinite(share)
+        at_rows = np.interp(moments, whole.frames[known] / RATE, share[known])
+        return Answer(moments, truth_of_share(at_rows, self.vertical))
+
+    def _told(self, moments: np.ndarray, share: np.ndarray) -> Answer:
+        tenth = max(1, len(share) // 10)
+        rises = np.nanmean(share[-tenth:]) > np.nanmean(share[:tenth])
+        line = np.linspace(0, 1, len(share)) if rises else np.linspace(1, 0, len(share))
+        return Answer(moments, truth_of_share(line, self.vertical))
