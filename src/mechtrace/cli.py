@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .cli_bench import bench_app
+from .cli_bench_data import bench_app
 from .cli_compare import compare
 from .cli_datasets import datasets
 from .cli_evaluate import evaluate

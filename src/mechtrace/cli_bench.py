@@ -16,9 +16,7 @@ from .cli_options import (
     Steps,
     Worlds,
     check_targets,
-    named,
     numbers,
-    options,
     sayer,
     trained_with,
     write_json,
@@ -184,34 +182,6 @@ def bench_align(
     )  # fmt: skip
 
 
-@bench_app.command("cartpole")
-def bench_cartpole(
-    series: Annotated[int, typer.Option(help="Recordings of each regime.")] = 1000,
-    size: Annotated[int, typer.Option(help="Side of the pictures in pixels.")] = 64,
-    length: Annotated[int, typer.Option(help="Pictures in a recording.")] = 100,
-    active: Annotated[str, typer.Option(help="How many regimes take part.")] = "3,5",
-    trials: Annotated[int, typer.Option(help="Transitions to pool.")] = 200,
-    encoder: Annotated[str, typer.Option(help="auto (key points) or image (pixels).")] = "auto",
-    seeds: Worlds = 3,
-    first: Annotated[int, typer.Option(help="Seed of the first of them.")] = 0,
-    steps: Steps = None,
-    device: Device = "auto",
-    json_file: Json = None,
-    quiet: Quiet = False,
-) -> None:
-    """Learning from pixels: latents, weights and seconds in the world of a cart with a pole.
-
-    Example: mechtrace bench cartpole --series 100 --size 32 --seeds 1
-    """
-    from .studies.cartpole import cartpole_study
-
-    cartpole_study(
-        series=series, size=size, length=length, active=numbers(active), trials=trials,
-        seeds=seeds, first=first, encoder=encoder, say=sayer(quiet),
-        keep=lambda result: write_json(json_file, result), **trained_with(device, steps),
-    )  # fmt: skip
-
-
 @bench_app.command("convexity")
 def bench_convexity(
     world: Preset = "paper",
@@ -281,102 +251,6 @@ def bench_scaling(
         say=sayer(quiet),
     )  # fmt: skip
     write_json(json_file, result)
-
-
-@bench_app.command("gait")
-def bench_gait(
-    data: Annotated[
-        Path | None, typer.Option(help="Folder of trials (default: below $MECHTRACE_DATA).")
-    ] = None,
-    features: Annotated[str, typer.Option(help="Sets of channels.")] = "paper,legs",
-    methods: Annotated[str, typer.Option(help="Which, as lda,mechtrace (default: all).")] = "",
-    seeds: Annotated[int, typer.Option(help="Fits of each fold.", min=1)] = 3,
-    rate: Annotated[float, typer.Option(help="Rows per second.")] = 30.0,
-    option: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A setting of the fits, as latents=8."),
-    ] = None,
-    json_file: Json = None,
-    quiet: Quiet = False,
-) -> None:
-    """Walking and running of people never seen before: the paper's gait experiment.
-
-    \b
-    Example:
-      mechtrace bench gait --data data/cmu_mocap --json results/gait-cmu.json
-    """
-    from .paper.gait import METHODS, gait_study
-
-    check_targets([json_file])
-    result = gait_study(
-        data, features=named(features) or (), seeds=seeds, rate=rate,
-        methods=named(methods) or METHODS, say=sayer(quiet), **options(option or []),
-    )  # fmt: skip
-    write_json(json_file, result)
-
-
-@bench_app.command("vehicles")
-def bench_vehicles(
-    data: Annotated[
-        Path | None, typer.Option(help="Folder of tracks (default: below $MECHTRACE_DATA).")
-    ] = None,
-    features: Annotated[str, typer.Option(help="Sets of channels.")] = "motion,direction,shape",
-    methods: Annotated[str, typer.Option(help="Which, as lda,mechtrace (default: all).")] = "",
-    seeds: Annotated[int, typer.Option(help="Fits of each fold.", min=1)] = 5,
-    folds: Annotated[int, typer.Option(help="Parts that sequences are dealt to.", min=2)] = 5,
-    option: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A setting of the fits, as steps=300."),
-    ] = None,
-    json_file: Json = None,
-    quiet: Quiet = False,
-) -> None:
-    """Turns of vehicles in sequences never seen before: the paper's vehicle experiment.
-
-    The file is written anew after every seed.
-
-    \b
-    Example:
-      mechtrace bench vehicles --data data/uavdt --json results/vehicles-uavdt.json
-    """
-    from .paper.vehicle_methods import METHODS
-    from .paper.vehicles import vehicle_study
-
-    check_targets([json_file])
-    vehicle_study(
-        data, features=named(features) or (), seeds=seeds, methods=named(methods) or METHODS,
-        folds=folds, say=sayer(quiet), keep=lambda result: write_json(json_file, result),
-        **options(option or []),
-    )  # fmt: skip
-
-
-@bench_app.command("turn")
-def bench_turn(
-    data: Annotated[
-        Path | None, typer.Option(help="Folder of UAVDT (default: below $MECHTRACE_DATA).")
-    ] = None,
-    tracks: Annotated[int, typer.Option(help="Straight tracks of each regime.", min=2)] = 190,
-    seeds: Annotated[int, typer.Option(help="Fits, each to other tracks.", min=1)] = 3,
-    option: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A setting of the fits, as steps=400."),
-    ] = None,
-    json_file: Json = None,
-    quiet: Quiet = False,
-) -> None:
-    """A vehicle that turns, in real frames, learned from painted films of straight vehicles.
-
-    \b
-    Example:
-      mechtrace bench turn --data data/uavdt --json results/vehicle-frames.json
-    """
-    from .paper.turn import turn_study
-
-    check_targets([json_file])
-    turn_study(
-        data, tracks=tracks, seeds=seeds, say=sayer(quiet),
-        keep=lambda result: write_json(json_file, result), **options(option or []),
-    )  # fmt: skip
 
 
 @bench_app.command("homes")
