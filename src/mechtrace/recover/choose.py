@@ -22,10 +22,10 @@ SERIES, SPLICES = 60, 40
 MANY, FEW = 10, 12
 #: Another choice must be better by this share of the error, and by so many standard errors.
 MARGIN, CERTAINTY = 0.05, 2.0
-#: What does not look at the step before must be better by this share than what does: pure series
-#: and splices of them do not show what it gets wrong in a mixture, where means need not be
-#: mixtures of means.
-OTHER_KIND = 0.2
+#: What does not look at the step before is only taken if its error is below this share of the
+#: error by chance. Pure series and splices of them do not show what it gets wrong in a mixture,
+#: where means need not be mixtures of means: a little is no reason to leave the mechanisms.
+TELLING = 0.5
 
 #: Gives the values (n, T, p) of a block, and its predictions (n, T, K, p) if it has any.
 Material = Callable[[str], tuple[np.ndarray, np.ndarray | None]]
@@ -84,10 +84,19 @@ def choose(material: Material, names: list[str], regime: np.ndarray, lags: int) 
         shorter = [tried[other].mean() for other in tried if parse(other)[0] == kind]
         further[kind] = not shorter or bool(errors.mean() < min(shorter))
         tried[name] = errors
+    by_chance = 1 - 1 / (1 + regime.max())
+
+    def rash(chosen: list[str], other: str, errors: np.ndarray) -> bool:
+        """Whether too little is known to leave the mechanisms for another kind of evidence."""
+        alone = [parse(name)[0] for name in chosen] == ["conditional"]
+        leaves = alone and parse(other)[0] != "conditional"
+        return bool(leaves and errors.mean() > TELLING * by_chance)
+
     names = list(tried)
     chosen = names[:1]
     for name in names[1:]:
-        if _clearly_better(tried[name], tried[joined(chosen)], _margin(chosen, name)):
+        errors = tried[name]
+        if not rash(chosen, name, errors) and _clearly_better(errors, tried[joined(chosen)]):
             chosen = [name]
     while True:
         kinds = {parse(name)[0] for name in chosen}
@@ -97,7 +106,7 @@ def choose(material: Material, names: list[str], regime: np.ndarray, lags: int) 
             both = sum((evidence[part] for part in chosen[1:]), evidence[chosen[0]])
             errors = tried[joined([*chosen, name])] = judge.errors(both + evidence[name])
             before = tried[joined(chosen if best is None else best)]
-            if _clearly_better(errors, before, MARGIN if best else _margin(chosen, name)):
+            if not rash(chosen, name, errors) and _clearly_better(errors, before):
                 best = [*chosen, name]
         if best is None:
             break
@@ -107,16 +116,10 @@ def choose(material: Material, names: list[str], regime: np.ndarray, lags: int) 
     )
 
 
-def _margin(chosen: list[str], other: str) -> float:
-    """By how much another block must be better, instead or in addition."""
-    conditional = [parse(name)[0] for name in chosen] == ["conditional"]
-    return OTHER_KIND if conditional and parse(other)[0] != "conditional" else MARGIN
-
-
-def _clearly_better(errors: np.ndarray, other: np.ndarray, margin: float = MARGIN) -> bool:
+def _clearly_better(errors: np.ndarray, other: np.ndarray) -> bool:
     gain = other - errors
     sure = gain.mean() > CERTAINTY * gain.std() / np.sqrt(len(gain))
-    return bool(sure and gain.mean() > margin * other.mean())
+    return bool(sure and gain.mean() > MARGIN * other.mean())
 
 
 @dataclass(frozen=True, eq=False)
