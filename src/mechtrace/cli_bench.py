@@ -10,6 +10,7 @@ import typer
 from .cli_options import (
     Device,
     Experts,
+    First,
     Json,
     Preset,
     Quiet,
@@ -187,7 +188,7 @@ def bench_convexity(
     world: Preset = "paper",
     regimes: Annotated[int, typer.Option(help="Regimes.")] = 3,
     seeds: Worlds = 3,
-    first: Annotated[int, typer.Option(help="Seed of the first of them.")] = 0,
+    first: First = 0,
     series: Annotated[int, typer.Option(help="Training series per regime.")] = 400,
     valid: Annotated[int, typer.Option(help="Valid recordings per world.")] = 510,
     broken: Annotated[int, typer.Option(help="Recordings with the emergent edge.")] = 150,
@@ -257,7 +258,7 @@ def bench_scaling(
 def bench_homes(
     methods: Annotated[str, typer.Option(help="Which, as tdrl,leap (default: all).")] = "",
     seeds: Worlds = 3,
-    first: Annotated[int, typer.Option(help="Seed of the first of them.")] = 0,
+    first: First = 0,
     share: Annotated[float, typer.Option(help="Share of the usual training.")] = 1.0,
     workers: Annotated[int, typer.Option(help="How many learn at once.", min=1)] = 1,
     device: Device = "auto",

@@ -10,6 +10,8 @@ import typer
 from .cli_bench import bench_app
 from .cli_options import (
     Device,
+    First,
+    FitSettings,
     Json,
     Quiet,
     Steps,
@@ -35,7 +37,7 @@ def bench_cartpole(
     trials: Annotated[int, typer.Option(help="Transitions to pool.")] = 200,
     encoder: Annotated[str, typer.Option(help="auto (key points) or image (pixels).")] = "auto",
     seeds: Worlds = 3,
-    first: Annotated[int, typer.Option(help="Seed of the first of them.")] = 0,
+    first: First = 0,
     steps: Steps = None,
     device: Device = "auto",
     json_file: Json = None,
@@ -63,10 +65,7 @@ def bench_gait(
     methods: Annotated[str, typer.Option(help="Which, as lda,mechtrace (default: all).")] = "",
     seeds: Annotated[int, typer.Option(help="Fits of each fold.", min=1)] = 3,
     rate: Annotated[float, typer.Option(help="Rows per second.")] = 30.0,
-    option: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A setting of the fits, as latents=8."),
-    ] = None,
+    option: FitSettings = None,
     json_file: Json = None,
     quiet: Quiet = False,
 ) -> None:
@@ -95,10 +94,7 @@ def bench_vehicles(
     methods: Annotated[str, typer.Option(help="Which, as lda,mechtrace (default: all).")] = "",
     seeds: Annotated[int, typer.Option(help="Fits of each fold.", min=1)] = 5,
     folds: Annotated[int, typer.Option(help="Parts that sequences are dealt to.", min=2)] = 5,
-    option: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A setting of the fits, as steps=300."),
-    ] = None,
+    option: FitSettings = None,
     json_file: Json = None,
     quiet: Quiet = False,
 ) -> None:
@@ -128,10 +124,7 @@ def bench_turn(
     ] = None,
     tracks: Annotated[int, typer.Option(help="Straight tracks of each regime.", min=2)] = 190,
     seeds: Annotated[int, typer.Option(help="Fits, each to other tracks.", min=1)] = 3,
-    option: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A setting of the fits, as steps=400."),
-    ] = None,
+    option: FitSettings = None,
     json_file: Json = None,
     quiet: Quiet = False,
 ) -> None:

@@ -15,6 +15,7 @@ from .cli_options import (
     Json,
     Missing,
     Quiet,
+    RegimeColumn,
     TimeColumn,
     check_targets,
     named,
@@ -61,9 +62,7 @@ def compare(
     active: Annotated[int, typer.Option(help="How many of them take part in a transition.")] = 3,
     schedule: Annotated[str, typer.Option(help="Schedules, as simple,medium.")] = "simple",
     time: TimeColumn = None,
-    regime: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column with the regime.")
-    ] = None,
+    regime: RegimeColumn = None,
     missing: Missing = None,
     gap: Gap = None,
     share: Annotated[float, typer.Option(help="Share of DATA to hold out for judging.")] = 0.25,

@@ -15,12 +15,14 @@ from .cli_options import (
     Causal,
     Data,
     Detrend,
+    FitSettings,
     Gap,
     GroupColumn,
     Json,
     Missing,
     Quiet,
     Rate,
+    RegimeColumn,
     SeriesColumn,
     TimeColumn,
     check_targets,
@@ -48,9 +50,7 @@ def evaluate(
     ] = None,
     time: TimeColumn = None,
     series: SeriesColumn = None,
-    regime: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column with the regime.")
-    ] = None,
+    regime: RegimeColumn = None,
     group: GroupColumn = None,
     proxy: Annotated[
         str,
@@ -63,10 +63,7 @@ def evaluate(
     causal: Causal = False,
     blocks: BlockNames = "",
     bias: Bias = False,
-    option: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A setting of the fits, as latents=4."),
-    ] = None,
+    option: FitSettings = None,
     json_file: Json = None,
     quiet: Quiet = False,
 ) -> None:

@@ -16,6 +16,7 @@ from .cli_options import (
     Missing,
     Quiet,
     Rate,
+    RegimeColumn,
     SeriesColumn,
     TimeColumn,
     check_targets,
@@ -46,9 +47,7 @@ def fit(
     ] = None,
     time: TimeColumn = None,
     series: SeriesColumn = None,
-    regime: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column with the regime.")
-    ] = None,
+    regime: RegimeColumn = None,
     group: GroupColumn = None,
     channels: Annotated[
         str, typer.Option(metavar="COLUMNS", help="Columns that were measured, as x,y,z.")

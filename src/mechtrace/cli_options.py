@@ -66,6 +66,9 @@ SeriesColumn = Annotated[
         help="Column that names the recording, or several as subject,trial.",
     ),
 ]
+RegimeColumn = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="Column with the regime.")
+]
 GroupColumn = Annotated[
     str | None,
     typer.Option(
@@ -97,6 +100,11 @@ Preset = Annotated[
     typer.Option(help="Preset of the world.", autocompletion=presets),
 ]
 Worlds = Annotated[int, typer.Option(help="Fresh worlds.")]
+First = Annotated[int, typer.Option(help="Seed of the first of them.")]
+FitSettings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="A setting of the fits, as latents=4."),
+]
 Steps = Annotated[int | None, typer.Option(help="Training steps (default: as fit).")]
 TableOut = Annotated[
     Path, typer.Option("--out", "-o", help="Table to write: .csv, .tsv, .parquet or .npz.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 from scipy.stats import rankdata
 
@@ -69,3 +70,14 @@ def invalid_fraction(found: np.ndarray, tolerance: float = 1e-9) -> float:
     """Share of weights outside [0, 1]."""
     known = found[np.isfinite(found).all(axis=1)]
     return float(((known < -tolerance) | (known > 1 + tolerance)).mean())
+
+
+def known_mean(values: ArrayLike) -> float:
+    """Mean of what is known, NaN if nothing is.
+
+    >>> known_mean([1.0, np.nan, 2.0])
+    1.5
+    """
+    known = np.asarray(values, dtype=float)
+    known = known[np.isfinite(known)]
+    return float(known.mean()) if len(known) else float("nan")

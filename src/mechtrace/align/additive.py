@@ -14,14 +14,13 @@ from typing import cast
 
 import numpy as np
 
+from ..visible import LEAST_SHOWN
 from .noise import random_rotations
 from .rows import Rows
 from .turning import Clue, turn, turning_test
 
 ADDITIVE = "additive view"
 
-#: An axis is seen if it moves the picture by this share of what the most visible one does.
-LEAST_SHOWN = 0.1
 POWERS = 3
 RESTARTS, SWEEPS = 3, 4
 SEARCHED_ROWS = 6_000

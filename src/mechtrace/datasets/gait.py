@@ -8,6 +8,7 @@ import numpy as np
 
 from ..errors import ConfigError
 from .motion import Motion
+from .recordings import check_features
 
 #: Joints of the skeleton proper; ends of fingers and toes are not counted by the paper.
 JOINTS = 31
@@ -64,9 +65,7 @@ FEATURES: dict[str, Callable[[Motion], Channels]] = {
 
 def channels_of(motion: Motion, features: str) -> Channels:
     """The channels of a set of features, by name."""
-    if features not in FEATURES:
-        known = ", ".join(FEATURES)
-        raise ConfigError(f"there are no features {features!r}", fix=f"use one of {known}")
+    check_features(features, FEATURES)
     return FEATURES[features](motion)
 
 

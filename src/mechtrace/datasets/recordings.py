@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from ..errors import DataError
+from ..errors import ConfigError, DataError
 from ..readers.names import listed
 from ..series import Panel, PathLike
 
@@ -65,3 +65,10 @@ def data_folder(name: str, given: PathLike | None, command: str) -> Path:
         fix = f"`{command}` says where it comes from"
         raise DataError("there is no such folder", where=str(folder), fix=fix)
     return folder
+
+
+def check_features(name: str, sets: Iterable[str]) -> None:
+    """Raise unless there is such a set of channels."""
+    if name not in sets:
+        fix = f"use one of {', '.join(sets)}"
+        raise ConfigError(f"there are no features {name!r}", fix=fix)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -45,8 +46,12 @@ class Scene:
 
     def film(self, rows: np.ndarray) -> np.ndarray:
         """Pictures of which way the vehicle goes in some of the frames."""
-        trail = draw_trail(self.steady, self.road, self.centres, self.sides)
-        return film_of(trail, self.centres[rows], self.sizes[rows])
+        return film_of(self._trail, self.centres[rows], self.sizes[rows])
+
+    @cached_property
+    def _trail(self) -> np.ndarray:
+        """Where the vehicle ever is: every film of the scene is cut out of it."""
+        return draw_trail(self.steady, self.road, self.centres, self.sides)
 
     def rows(self, step: int) -> np.ndarray:
         """Frames that lie as near as the recording allows to so many frames apart."""

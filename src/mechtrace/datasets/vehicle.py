@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..errors import ConfigError
+from .recordings import check_features
 from .tracks import Track
 
 #: Pixels over which a direction is taken: boxes are in whole pixels.
@@ -106,7 +106,5 @@ FEATURES: dict[str, Callable[[Track], Channels]] = {
 
 def channels_of(track: Track, features: str) -> Channels:
     """The channels of a set of features, by name."""
-    if features not in FEATURES:
-        known = ", ".join(FEATURES)
-        raise ConfigError(f"there are no features {features!r}", fix=f"use one of {known}")
+    check_features(features, FEATURES)
     return FEATURES[features](track)

@@ -31,15 +31,15 @@ from ..evaluate import (
     mean_figures,
     truth_of_share,
 )
+from ..metrics import known_mean
 from ..series import Panel
 from ..store import versions
+from .yardsticks import TOLD, told_line
 
 #: What practitioners would do instead; they learn from all training subjects, as none has
 #: anything to select on the held-out ones.
 CLASSIC = ("straight-line", "lda", "logistic-regression", "gaussian-hmm")
 OURS: dict[str, dict[str, Any]] = {"algorithm1": {"method": "algorithm1"}, "mechtrace": {}}
-#: A line in time whose direction it was told: no method, but what a correlation is worth here.
-TOLD = "told-line"
 METHODS = (TOLD, *CLASSIC, *OURS)
 RUN, WALK = "run", "walk"
 #: Hips slower than this (m/s) stand; at least so fast, they walk or run.
@@ -91,6 +91,7 @@ def gait_study(
         raise ConfigError(f"there is no method {unknown[0]!r}", fix=f"use some of {known}")
     settings = SETTINGS | settings
     rows: list[dict[str, Any]] = []
+    summary: list[dict[str, Any]] = []
     for kind in features:
         recordings = cmu.read(folder, features=kind, rate=rate)
         for seed in range(seeds):
@@ -102,13 +103,8 @@ def gait_study(
                 say(f"{kind}, seed {seed}, subjects {', '.join(fold.groups)}: {took:.0f} s")
         for method in methods:
             mine = [row for row in rows if (row["features"], row["method"]) == (kind, method)]
-            say(f"{kind} {method}: {_words(summarise(mine))}")
-    summary = [
-        {"features": kind, "method": method}
-        | summarise([r for r in rows if (r["features"], r["method"]) == (kind, method)])
-        for kind in features
-        for method in methods
-    ]
+            summary.append({"features": kind, "method": method} | summarise(mine))
+            say(f"{kind} {method}: {_words(summary[-1])}")
     about = {"rate": rate, "seeds": seeds, "settings": Trace(**settings).get_params()}
     return {"summary": summary, "rows": rows, **about, "versions": versions()}
 
@@ -122,7 +118,7 @@ def _fold(
     for method in methods:
         chosen: dict[str, Any] = {}
         if method == TOLD:
-            answers = [_told(test.time_of(i), share, regimes.index(RUN))
+            answers = [told_line(test.time_of(i), share, regimes.index(RUN))
                        for i, share in enumerate(trials.by_speed)]  # fmt: skip
         elif method in CLASSIC:
             answers = _classic(method, learn, test, settings["seed"])
@@ -136,13 +132,6 @@ def _fold(
             yield {"method": method, "trial": str(test.names[i]), **row, **chosen}
 
 
-def _told(moments: np.ndarray, share: np.ndarray, run: int) -> Answer:
-    tenth = max(1, len(share) // 10)
-    rises = share[-tenth:].mean() > share[:tenth].mean()
-    line = np.linspace(0, 1, len(share)) if rises else np.linspace(1, 0, len(share))
-    return Answer(moments, truth_of_share(line, run))
-
-
 def _classic(method: str, learn: Panel, test: Panel, seed: int) -> list[Answer]:
     curves = make(method, seed=seed, holdout=0.0).fit(learn).weights(test)
     assert curves is not None  # all of these answer
@@ -154,15 +143,15 @@ def _trial(trials: Trials, i: int, answer: Answer, regimes: tuple[str, ...]) -> 
     share, speed = answer.alpha[:, run], trials.speed[i]
     if label:
         own = share if label == RUN else 1 - share
-        row: dict[str, Any] = {"kind": "pure", "regime": label, "own": _mean(own)}
+        row: dict[str, Any] = {"kind": "pure", "regime": label, "own": known_mean(own)}
         return row | _flagged(answer, pure=np.ones(len(speed), bool))
-    row = {"kind": "change" if trials.changes[i] else "steady", "run_share": _mean(share)}
+    row = {"kind": "change" if trials.changes[i] else "steady", "run_share": known_mean(share)}
     row |= figures(answer, truth_of_share(trials.by_speed[i], run), run)
     flights = figures(answer, truth_of_share(trials.by_flight[i], run), run)
     row |= {"flight_pearson": flights["pearson"], "flight_mae": flights["mae"]}
     # where the proxy is near 0, a person may stand as well as walk
-    row["walking"] = _mean(share[(trials.by_speed[i] < 0.15) & (speed > MOVING)])
-    row["running"] = _mean(share[trials.by_speed[i] > 0.85])
+    row["walking"] = known_mean(share[(trials.by_speed[i] < 0.15) & (speed > MOVING)])
+    row["running"] = known_mean(share[trials.by_speed[i] > 0.85])
     return row | _flagged(answer, standing=speed < STANDING, moving=speed > MOVING)
 
 
@@ -171,7 +160,9 @@ def _flagged(answer: Answer, **parts: np.ndarray) -> dict[str, float]:
     if answer.flag is None:
         return {}
     strange = answer.flag == "unexplained"
-    return {f"flagged_{name}": _mean(strange[part]) for name, part in parts.items() if part.any()}
+    return {
+        f"flagged_{name}": known_mean(strange[part]) for name, part in parts.items() if part.any()
+    }
 
 
 def summarise(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
@@ -184,21 +175,15 @@ def summarise(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
     ]
     out = mean_figures(change)
     for regime in (WALK, RUN):
-        out[f"pure_{regime}"] = _mean([r["own"] for r in rows if r.get("regime") == regime])
-    out["flagged_pure"] = _mean([r["flagged_pure"] for r in rows if "flagged_pure" in r])
-    out["steady_run"] = _mean([r["run_share"] for r in rows if r["kind"] == "steady"])
+        out[f"pure_{regime}"] = known_mean([r["own"] for r in rows if r.get("regime") == regime])
+    out["flagged_pure"] = known_mean([r["flagged_pure"] for r in rows if "flagged_pure" in r])
+    out["steady_run"] = known_mean([r["run_share"] for r in rows if r["kind"] == "steady"])
     return out
 
 
-def _words(found: dict[str, float]) -> str:
+def _words(found: dict[str, Any]) -> str:
     shown = ("pearson", "mae", "flight_mae", "walking", "running", "midpoint", "coverage",
              "flagged_standing", "flagged_moving", "flagged_pure", "pure_walk", "pure_run",
              "steady_run")  # fmt: skip
     known = {name: found[name] for name in shown if np.isfinite(found.get(name, np.nan))}
     return ", ".join(f"{name} {value:.3f}" for name, value in known.items())
-
-
-def _mean(values: Any) -> float:
-    known = np.asarray(values, dtype=float)
-    known = known[np.isfinite(known)]
-    return float(known.mean()) if len(known) else float("nan")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..datasets.tracks import Track
+from ..metrics import known_mean
 
 #: Draws of sequences behind an interval, and its level.
 DRAWS, LEVEL = 2000, 0.9
@@ -73,10 +74,3 @@ def interval(rows: Rows, figure: Callable[[np.ndarray], float], name: str) -> li
         for _ in range(DRAWS)
     ]
     return [float(x) for x in np.nanquantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])]
-
-
-def known_mean(values: Any) -> float:
-    """Mean of what is known, NaN if nothing is."""
-    known = np.asarray(values, dtype=float)
-    known = known[np.isfinite(known)]
-    return float(known.mean()) if len(known) else float("nan")

@@ -16,12 +16,11 @@ from ..estimator import Trace
 from ..evaluate import Answer, truth_of_share
 from ..recover.trajectory import Trajectory
 from ..series import Panel
+from .yardsticks import TOLD, told_line
 
 #: The direction of the centres over half a second, whatever the features: what the proxy is made
 #: of, so nothing is expected to be closer to it.
 CENTROID = "centroid"
-#: A line in time whose direction it was told: no method, but what a correlation is worth here.
-TOLD = "told-line"
 CLASSIC = ("lda", "logistic-regression", "gaussian-hmm")
 #: Learns as long as all others together, so it is shown fewer transitions and by one seed alone.
 NCTRL, SHOWN = "nctrl-hard", 100_000
@@ -57,7 +56,9 @@ class Contenders:
             return [self._centroid(panel.time_of(i), track) for i, track in enumerate(tracks)]
         if method == TOLD:
             shares = test.column("proxy")
-            return [self._told(panel.time_of(i), share) for i, share in enumerate(shares)]
+            return [
+                told_line(panel.time_of(i), share, self.vertical) for i, share in enumerate(shares)
+            ]
         if method in self._ways:
             return [Answer.of(path) for path in self.paths(method, panel)]
         curves = self._method(method).weights(panel)
@@ -91,9 +92,3 @@ class Contenders:
         known = np.isfinite(share)
         at_rows = np.interp(moments, whole.frames[known] / RATE, share[known])
         return Answer(moments, truth_of_share(at_rows, self.vertical))
-
-    def _told(self, moments: np.ndarray, share: np.ndarray) -> Answer:
-        tenth = max(1, len(share) // 10)
-        rises = np.nanmean(share[-tenth:]) > np.nanmean(share[:tenth])
-        line = np.linspace(0, 1, len(share)) if rises else np.linspace(1, 0, len(share))
-        return Answer(moments, truth_of_share(line, self.vertical))

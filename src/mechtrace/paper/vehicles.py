@@ -26,8 +26,9 @@ from ..errors import ConfigError
 from ..estimator import Trace
 from ..evaluate import UNKNOWN, Answer, figures, truth_of_share
 from ..fit import resolve_device
+from ..metrics import known_mean
 from ..store import versions
-from .sequences import Fold, by_track, deal, interval, known_mean
+from .sequences import Fold, by_track, deal, interval
 from .turns import blind_turns, there_and_back
 from .vehicle_methods import ALGORITHM1, METHODS, Contenders
 
