@@ -55,6 +55,22 @@ def test_training_helps_and_the_best_weights_are_kept(panel, small):
     assert run.trainer.evaluate() == pytest.approx(max(elbos), abs=1e-5)
 
 
+def test_the_reference_is_not_measured_on_the_first_recordings_only(monkeypatch, panel, small):
+    run = Run.prepare(panel, RunConfig.from_options(**small | {"holdout": 0.8}))
+    seen = []
+    monkeypatch.setattr("mechtrace.training.REFERENCE_RUNS", 3)
+    monkeypatch.setattr("mechtrace.training.FEWEST_RUNS", 3)
+    monkeypatch.setattr("mechtrace.training.measure_reference", lambda *args: seen.append(args))
+    run.measure_reference()
+    (_, pieces, regime), held = seen[0], run.trainer.held_out.sampler.runs
+    assert np.bincount(regime).tolist() == [3] * len(panel.regimes)
+    # recordings lie in the order in which they were drawn; some wrong labels may come first
+    first = [held.where(np.flatnonzero(held.regime == code)[:3]) for code in np.unique(regime)]
+    values = np.concatenate([panel.values[runs.row_numbers()] for runs in first])
+    assert pieces.values.shape == values.shape
+    assert not np.array_equal(pieces.values, values)
+
+
 def test_early_stop_when_nothing_is_gained(panel, small):
     trace = mt.Trace(**small | {"lr": 1e-12, "steps": 400, "evaluations": 40, "patience": 2})
     run = Run.prepare(panel, trace.config())

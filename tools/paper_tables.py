@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -28,7 +29,15 @@ NOTHING = "Nothing is measured yet: `mechtrace reproduce all` fills `results/pap
 #: Scales that the page shows, the better one first.
 LOOKED = ("paper", "quick")
 #: Why our default stays below what is printed, by table, where that is known.
-WHY: dict[str, str] = {}
+WHY: dict[str, str] = {
+    "misspecified": (
+        "Short of the paper's figure. An average of active regimes is itself a mixture of them, so"
+        " that many weights give the same mechanism. W(t), which they share, is right; which of"
+        " these weights is answered is arbitrary, with true latents too:"
+    ),
+}
+#: The log and the row of the paper's standard model, trained with nothing beside it.
+ALONE = ROOT / "results" / "k5-alone-h200"
 
 
 def kept_for(table: str, results: Path) -> Kept | None:
@@ -50,7 +59,11 @@ def page(results: Path, images: Path) -> str:
     if not sources:
         return "\n".join([HEADER, NOTHING])
     lines = {name: kept.lines(name) for name, kept in sources.items()}
-    parts = [HEADER, _summary(lines, [TABLES[name] for name in TABLES if name not in sources])]
+    parts = [
+        HEADER,
+        *_alone(ALONE),
+        _summary(lines, [TABLES[name] for name in TABLES if name not in sources]),
+    ]
     shown: set[str] = set()
     for name, kept in sources.items():
         parts.append(_section(TABLES[name], kept, lines[name]))
@@ -60,6 +73,21 @@ def page(results: Path, images: Path) -> str:
                 parts.append(f"![{TABLES[name].title}](images/{path.name})\n")
                 shown.add(picture.name)
     return "\n".join(parts)
+
+
+def _alone(folder: Path) -> Iterator[str]:
+    """How long the paper's standard model takes."""
+    for path in folder.glob("*/k5-*.json"):
+        row, log = json.loads(path.read_text()), (folder / "log.txt").read_text()
+        took = row["timings"]
+        minutes, seconds = map(float, re.findall(r"real\s+(\d+)m([\d.]+)s", log)[0])
+        yield (
+            f"**Five regimes, {row['model']['recordings']:,} recordings of each: from nothing to a"
+            f" finished row in {60 * minutes + seconds:.0f} s** on one {row['machine']} (data"
+            f" {took['data']:.0f} s, training and alignment {took['fit']:.0f} s;"
+            " the paper names 6 to 8 hours on an A100). Command and log:"
+            f" `results/{folder.name}/log.txt`.\n"
+        )
 
 
 def _summary(lines: dict[str, list[compare.Measured]], missing: Sequence[Table]) -> str:

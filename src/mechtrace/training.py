@@ -136,7 +136,9 @@ class Run:
         of_one = of_one_step * max(1, int(runs.length.mean()))
         room = REFERENCE_SIZE // (regimes * of_one)
         most = min(REFERENCE_RUNS, max(FEWEST_RUNS, room))
-        chosen = [np.flatnonzero(runs.regime == code)[:most] for code in range(regimes)]
+        # recordings often lie in the order of subjects or days: the first are not like all
+        order = np.random.default_rng(self.config.fit.seed).permutation(len(runs.regime))
+        chosen = [order[runs.regime[order] == code][:most] for code in range(regimes)]
         runs = runs.where(np.concatenate(chosen))
         pieces = pieces_of(self.panel, runs)
         with one_blas_thread():
