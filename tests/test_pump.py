@@ -186,4 +186,4 @@ def test_a_short_fit_follows_pumps_that_it_has_not_seen(world) -> None:
         alphas = [path.alpha[2:] for path in paths]
         truth = glide.alpha[0, 2:]
         assert min(weight_correlation(truth, one) for one in alphas) > 0.8
-        assert np.mean([weight_error(truth, one) for one in alphas]) < 0.15  # 0.33: always equal
+        assert np.mean([weight_error(truth, one) for one in alphas]) < 0.15  # always equal: 0.30

@@ -76,7 +76,8 @@ class PumpConfig:
     """What can be chosen."""
 
     length: int = 120
-    #: how many machines take turns, and the number of the first
+    #: how many machines take turns over all recordings, and the number of the first; for a like
+    #: share of every regime record each as often as there are machines, or a multiple of it
     machines: int = 6
     first: int = 1
     #: how far sensors of machines are off: standard deviation of their offsets, in usual ranges;
