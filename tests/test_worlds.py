@@ -82,7 +82,7 @@ def changed_edges(world: World) -> list[list[tuple[int, int]]]:
 # --- drawing -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("preset", sorted(name for name in PRESETS if "cartpole" not in name))
+@pytest.mark.parametrize("preset", sorted(set(PRESETS) - {"cartpole", "cartpole-physics", "pump"}))
 def test_every_preset_is_stable_and_alive(preset: str) -> None:
     for seed in range(30):
         world = make(preset, seed=seed)

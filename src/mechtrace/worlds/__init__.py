@@ -3,6 +3,7 @@
 from . import peers as peers
 from .dynamics import Dynamics
 from .physics import Physics, PhysicsConfig
+from .pump import Pump, PumpConfig
 from .schedules import SCHEDULES, make_schedule
 from .simulation import EmergentEdge, Simulation, write_truth
 from .synthetic import PRESETS, World, WorldConfig, make
@@ -15,6 +16,8 @@ __all__ = [
     "EmergentEdge",
     "Physics",
     "PhysicsConfig",
+    "Pump",
+    "PumpConfig",
     "Simulation",
     "View",
     "World",

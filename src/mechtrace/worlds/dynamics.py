@@ -61,6 +61,10 @@ class Dynamics(ABC):
     def observe(self, latents: np.ndarray, rng: np.random.Generator) -> np.ndarray | Frames:
         """Observations (N, T, p) of latents (N, T, d), or pictures (N * T, size, size)."""
 
+    def described(self, series: int, steps: int) -> dict[str, Any]:
+        """What a panel of such recordings also says: channels, groups, time."""
+        return {}
+
     @cached_property
     def view(self) -> View:
         """What pictures of this world show; measured on runs that are never handed out."""

@@ -96,7 +96,8 @@ class Simulation:
             return Panel.from_pictures(
                 self.observations, lengths=lengths, regime=regime, source="simulation"
             )
-        return Panel.from_arrays(self.observations, regime=regime, source="simulation")
+        about = self.world.described(*self.latents.shape[:2])
+        return Panel.from_arrays(self.observations, regime=regime, source="simulation", **about)
 
     @property
     def transition_matrices(self) -> np.ndarray:

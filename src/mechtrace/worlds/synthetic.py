@@ -28,6 +28,7 @@ from .drawing import (
 )
 from .dynamics import Dynamics
 from .physics import Physics, PhysicsConfig
+from .pump import Pump, PumpConfig
 from .simulation import EmergentEdge, leaky
 
 MAX_DRAWS = 200
@@ -308,24 +309,33 @@ PRESETS: dict[str, dict[str, Any]] = {
     "linear-gaussian": {"start": "positive", "change": "dense", "leak": 1.0},
     "cartpole": CARTPOLE,
     "cartpole-physics": {},
+    "pump": {},
+}
+#: Worlds of another make than `World`, and their options.
+OTHERS: dict[str, tuple[Any, Any]] = {
+    "cartpole-physics": (Physics, PhysicsConfig),
+    "pump": (Pump, PumpConfig),
 }
 
 
 @overload
 def make(name: Literal["cartpole-physics"], *, seed: int = 0, **options: Any) -> Physics: ...
 @overload
+def make(name: Literal["pump"], *, seed: int = 0, **options: Any) -> Pump: ...
+@overload
 def make(name: str = "paper", *, seed: int = 0, **options: Any) -> World: ...
-def make(name: str = "paper", *, seed: int = 0, **options: Any) -> World | Physics:
+def make(name: str = "paper", *, seed: int = 0, **options: Any) -> World | Physics | Pump:
     """Draw a named world; any field of `WorldConfig` can be overridden.
 
-    The options of "cartpole-physics" are the fields of `PhysicsConfig`.
+    The options of "cartpole-physics" are the fields of `PhysicsConfig`, those of "pump" of
+    `PumpConfig`.
 
     >>> make("paper", regimes=3, channels=12).mechanisms.shape
     (3, 8, 8)
     """
     if name not in PRESETS:
         raise ConfigError(f"unknown world {name!r}", fix=f"use one of {sorted(PRESETS)}")
-    settings = PhysicsConfig if name == "cartpole-physics" else WorldConfig
+    kind_of_world, settings = OTHERS.get(name, (World, WorldConfig))
     known = {f.name for f in fields(settings)}
     for option in options:
         if option not in known:
@@ -333,6 +343,7 @@ def make(name: str = "paper", *, seed: int = 0, **options: Any) -> World | Physi
         kind = type(getattr(settings, option))
         if kind in KIND_NAMES and not is_a(options[option], kind):
             raise ConfigError(f"{option} = {options[option]!r}", fix=f"make it {KIND_NAMES[kind]}")
-    if name == "cartpole-physics":
-        return Physics(PhysicsConfig(**options), seed)
+    if name in OTHERS:
+        made: Physics | Pump = kind_of_world(settings(**options), seed)
+        return made
     return World.draw(replace(WorldConfig(**PRESETS[name]), **options), seed=seed)
