@@ -149,6 +149,9 @@ def test_from_pixels_to_axes() -> None:
     assert row["mcc"] > 0.95
     assert row["mcc"] > row["mcc_before"]
     assert min(row["r2"]["x"], row["r2"]["theta"]) > 0.9
+    # no picture shows a speed, and pictures of the past tell little of it
+    assert max(row["r2_possible"].values()) < 0.6
+    assert row["r2"]["v"] < row["r2_possible"]["v"] + 0.1
     assert "2 of 4 axes are identified by additive view" in row["verdict"]
     (part,) = row["recovery"]
     assert part["oracle_pooled"] > 0.7

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from paper_findings import findings
+
 from mechtrace.paper import compare
 from mechtrace.paper.contestants import SIZES
 from mechtrace.paper.figures import PICTURES, pictures, save
@@ -63,6 +65,7 @@ def page(results: Path, images: Path) -> str:
         HEADER,
         *_alone(ALONE),
         _summary(lines, [TABLES[name] for name in TABLES if name not in sources]),
+        findings(lines),
     ]
     shown: set[str] = set()
     for name, kept in sources.items():

@@ -21,6 +21,8 @@ from ..worlds.view import SHOWN
 LATENTS = ("x", "v", "theta", "omega")
 #: Series of each regime on which the latents are compared with the truth.
 TEST_SERIES = 100
+#: True positions of so many steps are asked what they tell of a speed.
+REMEMBERED = 20
 #: Transitions that are recovered one by one.
 SINGLES = 50
 
@@ -92,7 +94,21 @@ def judge_latents(trace: Trace, drawn: worlds.World) -> dict[str, Any]:
         "r2": {
             name: linear_r2(truth[..., [number]], aligned) for number, name in enumerate(LATENTS)
         },
+        "r2_possible": speeds_in_positions(test.latents),
         "verdict": trace.axes_.verdict,
+    }
+
+
+def speeds_in_positions(latents: np.ndarray) -> dict[str, float]:
+    """Share of v and omega that the true x and theta of the last steps explain (linearly)."""
+    memory = min(REMEMBERED, latents.shape[1] // 2)
+    steps = np.arange(memory, latents.shape[1])
+    past = [latents[:, steps - lag][..., list(SHOWN)] for lag in range(memory + 1)]
+    seen = np.concatenate(past, axis=-1)
+    return {
+        name: linear_r2(latents[:, steps][..., [number]], seen)
+        for number, name in enumerate(LATENTS)
+        if number not in SHOWN
     }
 
 
@@ -127,7 +143,10 @@ def _means(rows: list[dict[str, Any]]) -> dict[str, Any]:
         name: float(np.mean([row[name] for row in rows]))
         for name in ("mcc", "mcc_rank", "mcc_before", "seconds", "step_seconds")
     }
-    means["r2"] = {name: float(np.mean([row["r2"][name] for row in rows])) for name in LATENTS}
+    for key in ("r2", "r2_possible"):
+        means[key] = {
+            name: float(np.mean([row[key][name] for row in rows])) for name in rows[0][key]
+        }
     means["recovery"] = [
         {
             name: float(np.mean([part[name] for part in parts]))
