@@ -180,7 +180,7 @@ def test_what_is_like_no_pure_series_has_a_limit():
     new = rng.normal(size=(5, 60, 2)) + 1.0
     assert (residual(new, 0) > block.limit).mean() < 0.02
     still = np.minimum(residual(0.01 * new, 0), residual(0.01 * new, 1))
-    assert (still > block.limit).all()
+    assert (still > block.stranger).all()
 
 
 def test_tails_of_pure_series_say_how_rare_a_large_error_is():

@@ -270,7 +270,7 @@ def _strange(block: Block, residual: np.ndarray, *, causal: bool) -> np.ndarray:
     Where windows speak of their middle, the first and the last also speak of the rows that lie in
     no middle: they see them, and nothing else does.
     """
-    found = residual > block.limit
+    found = residual > block.stranger
     if causal:
         return found
     after = middle(block.name)

@@ -22,7 +22,7 @@ from scipy.stats import chi2
 
 from ..errors import ConfigError
 from .evidence import Evidence
-from .support import WITHIN
+from .support import MARGIN, WITHIN
 
 #: The block that every model has.
 PLAIN = "conditional(1)"
@@ -126,19 +126,29 @@ class Block:
 
     @property
     def freedom(self) -> float:
-        """Of a chi-squared variable whose mean is as rarely beyond `limit` as pure series are.
+        """Of a chi-squared variable whose mean is as rarely large as the errors of pure series.
 
-        Errors of one size in all regimes and subjects have as many as there are values; where
-        some are larger than others, the tails are as heavy as those of fewer.
+        Errors of one size in all regimes and series have as many as there are values; where some
+        are larger than others, the tails are as heavy as those of fewer. That excess is measured
+        on few series, and others may have half as much again.
         """
-        rare, p = 1 - WITHIN, float(len(self.noise))
+        p = float(len(self.noise))
 
-        def beyond(freedom: float) -> float:
-            return float(chi2.isf(rare, freedom)) / freedom - self.limit**2
+        def bound(freedom: float) -> float:
+            return float(chi2.isf(1 - WITHIN, freedom)) / freedom
 
-        if not np.isfinite(self.limit) or beyond(p) >= 0:
+        usual = self.limit**2
+        if not bound(p) < usual < np.inf:
             return p
-        return FEWEST if beyond(FEWEST) <= 0 else float(brentq(beyond, FEWEST, p))
+        wanted = bound(p) + MARGIN * (usual - bound(p))
+        if bound(FEWEST) <= wanted:
+            return FEWEST
+        return float(brentq(lambda freedom: bound(freedom) - wanted, FEWEST, p))
+
+    @property
+    def stranger(self) -> float:
+        """Residual beyond which a step is like no pure series: somewhat more than of those."""
+        return float(np.sqrt(MARGIN) * self.limit)
 
     @property
     def conditional(self) -> bool:
