@@ -59,13 +59,13 @@ def gait() -> str:
         f" (NCTRL: one, and fewer transitions shown); {len(trials)} trials that change their gait"
         " once. The proxy is the speed of the hips between that of walking and of running"
         " subjects, cut to [0, 1]; it is no truth. `paper` holds this speed among its 188"
-        " channels, `legs` (directions of the legs) does not. As a line in time shows, a correlation says"
-        " little here: look at the error to the proxy, and at the share of running while the proxy"
-        " says walk (and the hips move) and run. *Midpoint*: seconds between the moments at which"
-        " curve and proxy cross one half. *Covered*: share of the proxy within the 90 % intervals."
-        " *Unknown*: share of steps about which nothing is claimed, while standing (hips below"
-        " 0.3 m/s) and moving (above 0.8 m/s). After the sign, the standard deviation over seeds;"
-        " in brackets, that over trials.",
+        " channels, `legs` (directions of the legs) does not. As a line in time shows, a"
+        " correlation says little here: look at the error to the proxy, and at the share of"
+        " running while the proxy says walk (and the hips move) and run. *Midpoint*: seconds"
+        " between the moments at which curve and proxy cross one half. *Covered*: share of the"
+        " proxy within the 90 % intervals. *Unknown*: share of steps about which nothing is"
+        " claimed, while standing (hips below 0.3 m/s) and moving (above 0.8 m/s). After the sign,"
+        " the standard deviation over seeds; in brackets, that over trials.",
         "",
         "![Snapshots of the trial with the middle error, coloured by the share of running, and the"
         " share beside the proxy](images/gait.png)",
@@ -87,13 +87,13 @@ def gait() -> str:
         "### There and back, and trials that do not change",
         "",
         "No public trial of these changes its gait twice (`Run Stop Run` of subject 127 does, but"
-        " is not among the files that were read). Played backwards, a trial would be no motion of a"
-        " person. So a trial that speeds up is followed by one of the same subject that slows"
+        " is not among the files that were read). Played backwards, a trial would be no motion of"
+        " a person. So a trial that speeds up is followed by one of the same subject that slows"
         f" down, with a gap in time between them: {len(joined)} pairs ({', '.join(joined)}). A"
-        " line in time is of no use there. *Pure*: share of the right gait in trials of one gait. *Steady"
-        " run*: share of running in 35_22, which slows down but never walks. *Wander*: standard"
-        " deviation over time of the share of running, in pure trials / in 35_22; it should be"
-        " small.",
+        " line in time is of no use there. *Pure*: share of the right gait in trials of one gait."
+        " *Steady run*: share of running in 35_22, which slows down but never walks. *Wander*:"
+        " standard deviation over time of the share of running, in pure trials / in 35_22; it"
+        " should be small.",
         "",
         "| channels | method | there and back: Pearson | error | walking / running | pure walk |"
         " pure run | steady run | wander | unknown in pure |",
