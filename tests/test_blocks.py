@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,6 +13,7 @@ from mechtrace.errors import ConfigError
 from mechtrace.recover import blocks
 from mechtrace.recover.blocks import Block, middle, observed
 from mechtrace.recover.evidence import Evidence
+from mechtrace.stage2 import _strange
 
 
 @pytest.mark.parametrize("name", ["", "conditional", "conditional(0)", "moments(x)", "statics"])
@@ -177,9 +180,34 @@ def test_what_is_like_no_pure_series_has_a_limit():
     new = rng.normal(size=(5, 60, 2)) + 1.0
     assert (residual(new, 0) > block.limit).mean() < 0.02
     still = np.minimum(residual(0.01 * new, 0), residual(0.01 * new, 1))
-    assert (still > block.limit).all()
-    conditional = np.zeros((20, 60, 2, 2))
-    assert Block.measure("conditional(1)", latents, conditional, regime).limit == np.inf
+    assert (still > block.stranger).all()
+
+
+def test_tails_of_pure_series_say_how_rare_a_large_error_is():
+    rng = np.random.default_rng(1)
+    regime, expected = np.repeat([0, 1], 20), np.zeros((40, 100, 2, 3))
+    errors = rng.normal(size=(40, 100, 3))
+    even = Block.measure("conditional(1)", errors, expected, regime)
+    assert 2 < even.freedom <= 3
+    # one regime is five times as noisy, so to their common noise its errors are large
+    uneven = errors * np.where(regime == 0, 1.0, 5.0)[:, None, None]
+    noisy = Block.measure("conditional(1)", uneven, expected, regime)
+    assert 0.25 <= noisy.freedom < 2
+    assert noisy.limit > even.limit
+    assert replace(noisy, limit=np.inf).freedom == 3  # older models
+    assert replace(noisy, limit=100.0).freedom == 0.25
+
+
+def test_windows_at_both_ends_speak_of_the_rows_there():
+    block = Block("moments(4)", np.zeros((2, 3)), np.eye(3), 1.0, limit=2.0)
+    none = np.nan
+    residual = np.array([[none, none, 3.0, 1.0, 1.0, 5.0, none], [none, none, 1, 3, 1, 1, none]])
+    found = _strange(block, residual, causal=False)
+    assert found.tolist() == [
+        [True, True, True, False, False, True, True], [False, False, False, True, *[False] * 3],
+    ]  # fmt: skip
+    causal = _strange(block, residual, causal=True)
+    assert np.flatnonzero(causal[0]).tolist() == [2, 5]
 
 
 def test_a_window_speaks_of_its_middle():

@@ -14,8 +14,10 @@ from contextlib import chdir
 from pathlib import Path
 from typing import NamedTuple
 
+import pandas as pd
 import pytest
 import typer
+from motions import people
 
 import mechtrace as mt
 from mechtrace import align, cli, worlds
@@ -26,6 +28,11 @@ PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 FIRST_HOUR = DOCS / "tutorials" / "first-hour.md"
 #: Pages that say this are read, and run, after the first tutorial.
 GOES_ON = "The code goes on from [the first hour]"
+#: Folders of small recordings that pages begin with; a reader has real ones.
+BEGINS_WITH = {
+    "docs/how-to/motion-capture.md": lambda here: people(here / "trials"),
+    "docs/tutorials/gait.md": lambda here: people(here / "data" / "cmu_mocap", new="transition"),
+}
 FENCE = re.compile(r"^```(\S+)\n(.*?)^```$", re.S | re.M)
 
 
@@ -68,6 +75,7 @@ def first_hour(tmp_path_factory):
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_code_runs(page, first_hour, command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    BEGINS_WITH.get(name_of(page), lambda here: None)(tmp_path)
     goes_on = page == FIRST_HOUR or GOES_ON in " ".join(page.read_text(encoding="utf-8").split())
     namespace = dict(first_hour) if goes_on else {}
     for block in blocks(page) if page != FIRST_HOUR else []:
@@ -78,6 +86,21 @@ def test_code_runs(page, first_hour, command, tmp_path, monkeypatch):
                 program, *arguments = shlex.split(line, comments=True)
                 assert program == "mechtrace", f"only our own command is run, not {program}"
                 assert command(*arguments)[0] == 0, line
+
+
+def test_three_commands_lead_from_motions_to_a_report(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    people(tmp_path / "trials")
+    page = DOCS / "how-to" / "motion-capture.md"
+    lines = [line for b in blocks(page) if b.language == "bash" for line in b.code.splitlines()]
+    assert len(lines) == 3
+    for line in lines:
+        assert command(*shlex.split(line)[1:])[0] == 0, line
+    curves = pd.read_csv("alpha.csv").set_index("series")
+    rising, falling = curves.loc["04_01", "run"], curves.loc["05_01", "run"]
+    assert rising.iloc[-20:].mean() > rising.iloc[:20].mean() + 0.5
+    assert falling.iloc[-20:].mean() < falling.iloc[:20].mean() - 0.5
+    assert "04_01" in Path("report.html").read_text(encoding="utf-8")
 
 
 def test_fences_are_of_known_kinds():

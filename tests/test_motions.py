@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from motions import acclaim, bvh
 
@@ -166,3 +167,29 @@ def test_missing_data_is_one_sentence_with_a_way_out(tmp_path, monkeypatch):
     monkeypatch.setenv("MECHTRACE_DATA", str(tmp_path))
     bvh(tmp_path / "cmu_mocap" / "walk" / "02_01.bvh", 1.2)
     assert len(cmu.read().panel) == 1
+
+
+def test_joints_with_a_prefix_and_other_units(tmp_path):
+    bvh(tmp_path / "1_1.bvh", speed=1.5, prefix="mixamorig:")
+    motion = read_motion(tmp_path / "1_1.bvh", 0.0254 / 0.45 / 2)
+    assert motion.hip_speed() == pytest.approx(0.75, rel=1e-3)
+    with pytest.raises(ConfigError, match="unit"):
+        read_motion(tmp_path / "1_1.bvh", 0.0)
+
+
+def test_a_folder_becomes_two_tables(tmp_path, command):
+    trials, pure, new = tmp_path / "trials", tmp_path / "pure.csv", tmp_path / "new.csv"
+    bvh(trials / "walk" / "02_01.bvh", 1.2)
+    bvh(trials / "run" / "09_01.bvh", 3.5, swing=40.0)
+    bvh(trials / "16_55.bvh", 2.2)  # in no folder, so without a regime
+    assert command("motion", trials, "--out", pure, "--new", new)[0] == 0
+    table = pd.read_csv(pure)
+    assert set(zip(table["series"], table["group"], table["regime"], strict=True)) == {
+        ("02_01", "S02", "walk"), ("09_01", "S09", "run"),
+    }  # fmt: skip
+    assert list(pd.read_csv(new).columns[:4]) == ["series", "time", "group", "left thigh left"]
+    code, out, _ = command("motion", trials, "--out", pure)
+    assert (code, "1 trials have no regime" in out) == (0, True)
+    (trials / "16_55.bvh").unlink()
+    assert "every trial has a regime" in command("motion", trials, "-o", pure, "--new", new)[2]
+    assert "no trial has a regime" in command("motion", trials / "walk", "--out", pure)[2]

@@ -86,7 +86,10 @@ def gait_figure() -> Figure:
     run = path.regimes.index("run")
     truth = np.column_stack([1 - share, share] if run == 1 else [share, 1 - share])
     plot.trajectory(path, lower, truth=truth)
-    lower.set_xlabel("time (dashed: proxy, the speed of the hips)")
+    for text in lower.get_legend().get_texts():
+        if text.get_text() == "truth":  # nobody knows it
+            text.set_text("proxy (speed of the hips)")
+    lower.set_xlabel("time in seconds")
     return figure
 
 

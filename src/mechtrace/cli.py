@@ -17,6 +17,7 @@ from .cli_compare import compare
 from .cli_datasets import datasets
 from .cli_evaluate import evaluate
 from .cli_fit import fit
+from .cli_motion import motion
 from .cli_options import Json, Quiet, sayer, write_json
 from .cli_recover import calibrate, diagnose, recover, report
 from .cli_reproduce import reproduce
@@ -96,6 +97,7 @@ COMMANDS: dict[Callable[..., None], str] = {
     evaluate: "Curves against what is known of recordings.",
     compare: "Other methods on the same data, judged alike.",
     reproduce: "The paper's tables, measured again.",
+    motion: "Captured motions (BVH) become tables.",
     datasets: "Public recordings, and where they come from.",
     info: "What a stored model is.",
 }

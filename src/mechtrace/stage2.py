@@ -16,6 +16,7 @@ from .memory import keeping_freed_memory
 from .model import SequentialVAE
 from .recover import algorithm1
 from .recover.bias import SeriesOffset
+from .recover.blocks import Block, memory, middle
 from .recover.engine import Answer, state_space
 from .recover.evidence import Evidence
 from .recover.known import stretches_of
@@ -131,9 +132,11 @@ def _answer(
     surprises = surprise(judged.on_plane(), stack.elapsed, judged.log_det)
     residual = _residual(judged, answer.alpha)
     strange = [
-        _residual(seen, answer.alpha) > reference.blocks[name].limit for name, seen in used.items()
+        _strange(reference.blocks[name], _residual(seen, answer.alpha), causal=request.causal)
+        for name, seen in used.items()
+        if not reference.blocks[name].conditional
     ]
-    flags = _flags(judged, reference.judged.time, residual, curves, strange)
+    flags = _flags(judged, reference.judged, residual, curves, strange)
     alpha, lower, upper = _of_all_regimes(answer, active, len(regimes))
     by_block = {name: _of_all_regimes(c, active, len(regimes)) for name, c in curves.items()}
     information = reference.judged.time * stack.evidence[stack.judged].G.sum(axis=1)
@@ -261,9 +264,30 @@ def _residual(evidence: Evidence, alpha: np.ndarray) -> np.ndarray:
         )
 
 
+def _strange(block: Block, residual: np.ndarray, *, causal: bool) -> np.ndarray:
+    """Steps (S, T) that are like no pure series to a block that does not predict.
+
+    Where windows speak of their middle, the first and the last also speak of the rows that lie in
+    no middle: they see them, and nothing else does.
+    """
+    found = residual > block.stranger
+    if causal:
+        return found
+    after = middle(block.name)
+    before = memory(block.name, 0) - after
+    known, rows = np.isfinite(residual), np.arange(residual.shape[1])
+    last = np.maximum.accumulate(np.where(known, rows, -len(rows)), axis=1)
+    onwards = np.where(known, rows, 2 * len(rows))[:, ::-1]
+    following = np.minimum.accumulate(onwards, axis=1)[:, ::-1]
+    speaker = np.where(
+        rows - last <= after, last, np.where(following - rows <= before, following, rows)
+    )
+    return np.take_along_axis(found, speaker, axis=1)
+
+
 def _flags(
     evidence: Evidence,
-    time: float,
+    block: Block,
     residual: np.ndarray,
     curves: dict[str, Answer],
     strange: Sequence[np.ndarray],
@@ -276,7 +300,7 @@ def _flags(
         flags[apart.any(axis=-1)] = "disagree"
     # steps that depend on each other count for less in `dims`, but one alone is as wide as ever
     counts, which = np.unique(evidence.dims, return_inverse=True)
-    freedom = np.maximum(time * counts, 1)
+    freedom = np.maximum(block.time * counts, 1) * block.freedom / len(block.noise)
     limit = np.sqrt(chi2.isf(UNEXPLAINED, freedom) / freedom)[which.reshape(known.shape)]
     flags[known & (residual > limit)] = "unexplained"
     for steps in strange:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,40 +12,46 @@ from ..errors import DataError
 from ..readers.names import natural_key
 from ..series import Panel, PathLike
 from .gait import channels_of
-from .motion import Motion, read_motion
+from .motion import METRES, Motion, read_motion
 from .recordings import Recordings, data_folder
 
 NAME = "cmu_mocap"
 COMMAND = "mechtrace datasets cmu"
 #: Folders of trials that have no regime.
-UNLABELLED = ("transition", "transitions")
+UNLABELLED = ("transition", "transitions", "new")
 #: Measured beside the channels, from the same frames.
 BESIDE = ("hip speed", "flight fraction")
 
 
 def read(
-    folder: PathLike | None = None, *, features: str = "legs", rate: float = 30.0
+    folder: PathLike | None = None,
+    *,
+    features: str = "legs",
+    rate: float = 30.0,
+    unit: float | None = None,
 ) -> Recordings:
     """All trials below a folder, resampled to so many rows per second.
 
-    Folders (walk, run) name the regimes, those in `transition` have none; a file 16_55.bvh is
-    trial 55 of subject 16, who is its group. `features` is "paper" (188 channels, among them the
-    speed of the hips) or "legs" (18, without it). Beside them are the hip speed in m/s and the
-    flight fraction, both averaged over 0.6 s around each frame.
+    Folders (walk, run) name the regimes; trials in `transition` or `new`, or in no folder, have
+    none. A file 16_55.bvh is trial 55 of subject 16, who is its group. `features` is "paper" (188
+    channels, among them the speed of the hips) or "legs" (18, without it). `unit` is the length
+    of a unit in metres, if it is not that of the CMU files. Beside the channels are the hip speed
+    in m/s and the flight fraction, both averaged over 0.6 s around each frame.
     """
-    trials = find_trials(data_folder(NAME, folder, COMMAND))
-    motions = [read_motion(path) for path in trials]
+    root = data_folder(NAME, folder, COMMAND)
+    trials = find_trials(root)
+    motions = [read_motion(path, METRES if unit is None else unit) for path in trials]
     tables = [channels_of(motion, features) for motion in motions]
     for motion, table in zip(motions, tables, strict=True):
         if list(table) != list(tables[0]):
             what, fix = f"has other joints than {motions[0].source}", "read one kind at a time"
             raise DataError(what, where=motion.source, fix=fix)
-    regimes = ["" if path.parent.name in UNLABELLED else path.parent.name for path in trials]
+    regimes = [_regime(path, root) for path in trials]
     about: dict[str, Any] = {
         "time": [np.arange(len(motion)) / motion.rate for motion in motions],
         "names": [path.stem for path in trials],
         "groups": [path.stem.partition("_")[0] for path in trials],
-        "source": f"{len(trials)} trials of {trials[0].parent.parent.name}",
+        "source": f"{len(trials)} trials of {root.resolve().name}",
     }
     panel = Panel.from_arrays(
         [np.column_stack(list(table.values())) for table in tables],
@@ -63,6 +70,17 @@ def find_trials(folder: Path) -> list[Path]:
         fix = f"put trials in folders walk, run and transition; `{COMMAND}` says where they are"
         raise DataError("holds no .bvh or .amc file", where=str(folder), fix=fix)
     return sorted(found, key=lambda path: natural_key(str(path)))
+
+
+def with_named_groups(panel: Panel) -> Panel:
+    """For tables: a subject 16 becomes S16, lest the column pass for a measurement."""
+    assert panel.groups is not None  # every trial has a subject
+    return replace(panel, groups=np.array([f"S{name}" for name in panel.groups]))
+
+
+def _regime(path: Path, root: Path) -> str:
+    nowhere = path.parent == root or path.parent.name in UNLABELLED
+    return "" if nowhere else path.parent.name
 
 
 def _beside(motion: Motion) -> np.ndarray:

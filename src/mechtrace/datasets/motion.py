@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import DataError
+from ..errors import ConfigError, DataError
 from .asf import read_amc
 from .bvh import Captured, read_bvh
 
@@ -49,12 +49,13 @@ class Motion:
         return len(self.positions)
 
     def joint(self, usual: Sequence[str]) -> np.ndarray:
-        """Places (T, 3) of the joint that has one of these names."""
+        """Places (T, 3) of the joint that has one of these names, as mixamorig:Hips too."""
+        plain = [name.rpartition(":")[2] for name in self.names]
         for name in usual:
-            if name in self.names:
-                return self.positions[:, self.names.index(name)]
+            if name in plain:
+                return self.positions[:, plain.index(name)]
         what = f"there is no joint {' or '.join(usual)}"
-        raise DataError(what, where=self.source, fix="use a skeleton of the CMU database")
+        raise DataError(what, where=self.source, fix="rename joints as the CMU database does")
 
     def leg(self, what: str) -> np.ndarray:
         """Places (T, 3) of a joint of the legs, as "left knee"."""
@@ -114,15 +115,17 @@ class Motion:
         return Motion(self.names, self.positions[kept], self.rate, self.source)
 
 
-def read_motion(path: Path) -> Motion:
-    """A cleaned .bvh or .amc recording of the CMU database, in metres."""
+def read_motion(path: Path, unit: float = METRES) -> Motion:
+    """A cleaned .bvh or .amc recording, in metres; `unit` is one of the file's in metres."""
+    if not unit > 0:
+        raise ConfigError(f"unit = {unit}", fix="give the length of a unit in metres, as 0.01")
     reader = {".bvh": read_bvh, ".amc": read_amc}.get(path.suffix.lower())
     if reader is None:
         raise DataError("is no motion", where=path.name, fix="name a .bvh or .amc file")
     found: Captured = reader(path)
     if len(found.positions) < 3:
         raise DataError("has fewer than 3 frames", where=path.name, fix="leave it out")
-    return Motion(found.names, found.positions * METRES, found.rate, path.name).cleaned()
+    return Motion(found.names, found.positions * unit, found.rate, path.name).cleaned()
 
 
 def centred_mean(values: np.ndarray, window: float) -> np.ndarray:

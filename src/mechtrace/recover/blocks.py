@@ -17,10 +17,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+from scipy.optimize import brentq
+from scipy.stats import chi2
 
 from ..errors import ConfigError
 from .evidence import Evidence
-from .support import WITHIN
+from .support import MARGIN, WITHIN
 
 #: The block that every model has.
 PLAIN = "conditional(1)"
@@ -30,6 +32,8 @@ WINDOWS = (8, 16, 32)
 STILL = 1e-6
 #: Share of the noise below which a less certain encoder is passed over.
 NOTEWORTHY = 0.2
+#: Degrees of freedom that heavy tails leave at least: one wild step shall not hide all others.
+FEWEST = 0.25
 
 
 def parse(name: str) -> tuple[str, int]:
@@ -118,7 +122,33 @@ class Block:
     means: np.ndarray  # (K, p): what it sees in each regime, on average
     noise: np.ndarray  # (p, p): covariance of its errors within a series
     time: float  # autocorrelation time of its errors, in steps
-    limit: float = np.inf  # residual beyond which a step is like no pure series, if it has one
+    limit: float = np.inf  # residual that hardly any step of a pure series exceeds, if known
+
+    @property
+    def freedom(self) -> float:
+        """Of a chi-squared variable whose mean is as rarely large as the errors of pure series.
+
+        Errors of one size in all regimes and series have as many as there are values; where some
+        are larger than others, the tails are as heavy as those of fewer. That excess is measured
+        on few series, and others may have half as much again.
+        """
+        p = float(len(self.noise))
+
+        def bound(freedom: float) -> float:
+            return float(chi2.isf(1 - WITHIN, freedom)) / freedom
+
+        usual = self.limit**2
+        if not bound(p) < usual < np.inf:
+            return p
+        wanted = bound(p) + MARGIN * (usual - bound(p))
+        if bound(FEWEST) <= wanted:
+            return FEWEST
+        return float(brentq(lambda freedom: bound(freedom) - wanted, FEWEST, p))
+
+    @property
+    def stranger(self) -> float:
+        """Residual beyond which a step is like no pure series: somewhat more than of those."""
+        return float(np.sqrt(MARGIN) * self.limit)
 
     @property
     def conditional(self) -> bool:
@@ -152,8 +182,7 @@ class Block:
         noise = trust * noise + (1 - trust) * np.diag(np.diag(noise))
         floor = 1e-6 * np.trace(noise) / len(noise) + 1e-12
         noise = noise + floor * np.eye(len(noise))
-        limit = np.inf if expected is not None else _limit(whole, noise)
-        return cls(name, means, noise, time, limit)
+        return cls(name, means, noise, time, _limit(whole, noise))
 
     def widening(self, excess: np.ndarray) -> np.ndarray | None:
         """Factor on the noise of rows (rows,) at which the encoder is less sure than usual.
