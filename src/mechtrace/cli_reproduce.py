@@ -83,6 +83,8 @@ def reproduce(
     found = {name: compare.measured(name, out, scale=scale, seeds=seeds) for name in names}
     for name, lines in found.items():
         say(f"\n{TABLES[name].title} ({scale}, seeds: {seeds})")
+        for reason in compare.absent(name, out, scale=scale, seeds=seeds):
+            say(f"Not measured: {reason}")
         say(compare.text(lines))
         if name == "methods":  # whose rows compete
             say("\n".join(compare.leads(lines)))

@@ -41,6 +41,16 @@ SETTINGS: dict[str, Any] = {"latents": 1, "lags": 1, "steps": 800}
 BLOCKS = "static"
 #: Frames of the moving averages beside it.
 AVERAGES = (15, 45)
+#: What needs no learning.
+HEURISTICS = (
+    "straight line in time",
+    "centroid",
+    "centroid, camera steady, frame by frame",
+    *(f"centroid, camera steady, mean of {frames}" for frames in AVERAGES),
+    "optical flow",
+    "optical flow, camera steady",
+    "middle of the spot in the trail picture",
+)
 ROUND = 4
 
 Curves = dict[str, np.ndarray]
@@ -147,7 +157,9 @@ def paths_of(folder: Path, name: str) -> tuple[Path, Path]:
     frames, boxes = folder / "frames" / f"{name}_half", folder / "frames" / f"{name}_gt.txt"
     for path in (frames, boxes):
         if not path.exists():
-            fix = f"put frames of half size and {name}_gt.txt there"
+            fix = (
+                f"put frames of half size and {name}_gt.txt there; `{COMMAND}` says whose they are"
+            )
             raise DataError("there are no frames", where=str(path), fix=fix)
     return frames, boxes
 
