@@ -103,8 +103,8 @@ class StudyJob(Job):
         return None
 
     def words(self, row: Row) -> str:
-        """How long it took."""
-        return duration(row["seconds"])
+        """How long it took, where that was kept."""
+        return "done" if row["seconds"] is None else duration(row["seconds"])
 
     def run(self, folder: Path, listeners: Sequence[Listener] = ()) -> Row:
         """Read or draw the data, learn, and be judged."""
@@ -227,7 +227,7 @@ STUDIES = {
         },
         measure=_gait,
         settings=lambda features: gait.SETTINGS,
-        light={"smoke": TINY},
+        light={"smoke": TINY | {"steps": 120, "batch": 8}},
         check=lambda: data_folder(cmu.NAME, None, cmu.COMMAND),
         words="every subject left out in turn",
     ),
