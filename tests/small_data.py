@@ -22,7 +22,8 @@ def write_people(folder: Path) -> None:
     count = round(2 * SECONDS / FRAME)
     speed = np.where(np.arange(count) < count // 2, 0.2, 3.2)
     so_far = np.cumsum(speed) / np.arange(1, count + 1)  # bvh multiplies by the time
-    bvh(folder / "transition" / "04_01.bvh", so_far, 2 * SECONDS, pose=False)
+    calm = 5.0  # degrees: the feet stand while the body is slow
+    bvh(folder / "transition" / "04_01.bvh", so_far, 2 * SECONDS, swing=calm, pose=False)
 
 
 def write_vehicles(folder: Path) -> None:
