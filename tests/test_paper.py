@@ -273,7 +273,7 @@ def test_the_device_is_no_part_of_a_study():
 def bench_files(folder):
     """Files of bench commands, of the right size, with figures that are easy to know again."""
     from mechtrace.estimator import Trace
-    from mechtrace.paper import gait, turn
+    from mechtrace.paper import gait
 
     def about(settings):
         return {"settings": Trace(**settings).get_params(), "versions": {"numpy": "2"}}
@@ -284,13 +284,6 @@ def bench_files(folder):
         for kind in ("paper", "legs") for seed in (0, 1) for method in gait.METHODS
     ]  # fmt: skip
     made = {"gait-cmu": about(gait.SETTINGS) | {"rows": rows, "rate": 30.0, "seeds": 2}}
-    ways = {"mechtrace": {"correlation": 0.9, "error": 0.1}, "alpha": [0.0]}
-    row = {"seed": 2, "turns": {"count": 3}} | dict.fromkeys(turn.ASKED, ways)
-    centroid = {"centroid": {"correlation": 0.8, "error": 0.2}}
-    heuristics = dict.fromkeys(turn.ASKED, centroid)
-    made["vehicle-frames"] = about(turn.SETTINGS) | {
-        "tracks_per_regime": 190, "rows": [row], "heuristics": heuristics, "machine": "abacus",
-    }  # fmt: skip
     cart = {
         "mcc": 0.9,
         "mcc_rank": 0.9,
@@ -302,6 +295,7 @@ def bench_files(folder):
     cart["recovery"] = [{"active": count, "pooled": 0.7} for count in (3, 5)]
     made["cartpole-1000"] = about({"latents": 4, "lags": 2}) | {
         "series_per_regime": 1000, "size": 64, "length": 100, "trials": 200, "rows": [cart],
+        "machine": "abacus",
     }  # fmt: skip
     made["cartpole-100"] = made["cartpole-1000"] | {"series_per_regime": 100}  # too small
     for name, result in made.items():
@@ -314,24 +308,24 @@ def test_rows_of_bench_commands_are_kept_where_they_agree(tmp_path):
     spec = importlib.util.spec_from_file_location("keep_bench_rows", tool)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    made = bench_files(tmp_path)
-    taken = module.keep(tmp_path, tmp_path)
+    results = tmp_path / "results"
+    results.mkdir()
+    made = bench_files(results)
+    taken = module.keep(results, tmp_path)
     assert [stem.rpartition("-")[0] for stem in taken] == [
         "gait-paper-seed0", "gait-paper-seed1", "gait-legs-seed0", "gait-legs-seed1",
-        "frames-trails-seed2", "cartpole-pictures-seed4",
+        "cartpole-pictures-seed4",
     ]  # fmt: skip
     job = Studied("gait", "legs").job(SCALES["paper"], 1, "cpu")
     row = job.kept(tmp_path)
     assert row["figures"]["lda"]["pearson"] == pytest.approx(0.6)
     assert row["figures"]["lda"]["pure_walk"] is None
     assert (row["seconds"], row["kept_from"]) == (None, "gait-cmu.json")
-    row = Studied("frames", "trails").job(SCALES["paper"], 2, "cuda").kept(tmp_path)
-    assert set(row["figures"]["S1301"]) == {"mechtrace", "centroid"}
-    assert row["machine"] == "abacus"
-    for name, other in (("gait-cmu", {"steps": 1}), ("vehicle-frames", {"lags": 5})):
-        result = made[name] | {"settings": made[name]["settings"] | other}
-        (tmp_path / f"{name}.json").write_text(json.dumps(result))
-    assert module.keep(tmp_path, tmp_path) == taken[-1:]
+    row = Studied("cartpole", "pictures").job(SCALES["paper"], 4, "cuda").kept(tmp_path)
+    assert (row["figures"]["recovery"]["5"]["pooled"], row["machine"]) == (0.7, "abacus")
+    made["gait-cmu"]["settings"]["steps"] = 1
+    (results / "gait-cmu.json").write_text(json.dumps(made["gait-cmu"]))
+    assert module.keep(results, tmp_path) == taken[-1:]
 
 
 # -- figures ------------------------------------------------------------------------------------

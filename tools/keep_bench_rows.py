@@ -1,8 +1,9 @@
 """Put what `mechtrace bench` found where `mechtrace reproduce --scale paper` looks for it.
 
-Both make the same calls, so that single seeds in results/gait-cmu.json, vehicle-frames.json and
-cartpole-*.json need not be computed again where size and settings agree. The file of the vehicles
-has no single seeds: nothing is taken from it.
+Both make the same calls, so that single seeds in results/gait-cmu.json and cartpole-*.json need
+not be computed again where size and settings agree. The file of the vehicles has no single seeds,
+and that of the frames is older than the way in which evidence is chosen now: nothing is taken from
+these.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from mechtrace.paper.studied import (
     Studied,
     StudyJob,
     cartpole_figures,
-    frame_figures,
     gait_figures,
 )
 
@@ -35,9 +35,7 @@ Found = Iterator[tuple[StudyJob, dict[str, Any]]]
 def keep(results: Path, folder: Path) -> list[str]:
     """Write a row for each seed that agrees; the stems of those that were taken."""
     taken = []
-    for pattern, read in (
-        ("gait-cmu.json", _gait), ("vehicle-frames.json", _frames), ("cartpole-*.json", _cartpole),
-    ):  # fmt: skip
+    for pattern, read in (("gait-cmu.json", _gait), ("cartpole-*.json", _cartpole)):
         for path in sorted(results.glob(pattern)):
             result = json.loads(path.read_text(encoding="utf-8"))
             where = result.get("machine", "a machine that was not noted")
@@ -71,13 +69,6 @@ def _gait(result: dict[str, Any]) -> Found:
             known = {row["method"] for row in mine}
             if result["rate"] == job.size["rate"] and known >= set(job.size["methods"]):
                 yield job, gait_figures(mine, job.size["methods"])
-
-
-def _frames(result: dict[str, Any]) -> Found:
-    for row in result["rows"]:
-        job = _job("frames", "trails", row["seed"])
-        if result["tracks_per_regime"] == job.size["tracks"]:
-            yield job, frame_figures(row, result["heuristics"])
 
 
 def _cartpole(result: dict[str, Any]) -> Found:
