@@ -11,13 +11,15 @@ import pytest
 from matplotlib import pyplot
 
 from mechtrace.baselines import contest
-from mechtrace.paper import compare, figures, measures, tables
+from mechtrace.datasets.recordings import VARIABLE
+from mechtrace.paper import compare, figures, measures, tables, vehicle_methods
 from mechtrace.paper.contestants import Contestant
 from mechtrace.paper.entries import Ask, Entry, Place
 from mechtrace.paper.kept import Kept
 from mechtrace.paper.models import SCALES, Model
 from mechtrace.paper.plan import TABLES, asked
-from mechtrace.paper.run import job_of, jobs_for
+from mechtrace.paper.run import job_of, jobs_for, reproduce
+from mechtrace.paper.studied import Studied
 from mechtrace.paper.tables import Figure
 from mechtrace.paper.theorems import Theorems
 
@@ -27,10 +29,18 @@ pytestmark = pytest.mark.filterwarnings("ignore::mechtrace.errors.FitWarning")
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory):
     """Every source of every table, trained a little, in this process."""
-    folder = tmp_path_factory.mktemp("paper")
+    for package in ("sklearn", "hmmlearn", "cv2"):
+        pytest.importorskip(package)
+    from small_data import write_data
+
+    folder, data = (tmp_path_factory.mktemp(name) for name in ("paper", "data"))
+    write_data(data)
     (folder / "smoke").mkdir()
-    for job in jobs_for(list(TABLES), scale="smoke", seeds=1, device="cpu"):
-        job.keep(folder / "smoke", job.run(folder / "smoke"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(VARIABLE, str(data))
+        patch.setattr(vehicle_methods, "SHOWN", 2000)  # transitions for NCTRL
+        for job in jobs_for(list(TABLES), scale="smoke", seeds=1, device="cpu"):
+            job.keep(folder / "smoke", job.run(folder / "smoke"))
     return folder
 
 
@@ -85,6 +95,8 @@ def test_printed_numbers_are_complete():
     assert len(tables.SCALING) == len(tables.SCALING_W) == 9
     assert all(len(row) == len(tables.SWEEP_COLUMNS) for row in tables.NOISE.values())
     assert tables.NOISE[0.1] == tables.PERTURBATION[0.5]
+    assert tables.VEHICLE["TRACE"] > max(v for k, v in tables.VEHICLE.items() if k != "TRACE")
+    assert tables.GAIT_SHOWN["TRACE"].value > tables.GAIT.value  # it shows a good one
     # the two tables of the paper that print the same figures agree
     assert [row[1].value for row in tables.SAMPLES.values()] == [0.986, 0.968, 0.960, 0.688]
     assert all(
@@ -204,6 +216,116 @@ def test_theorems_need_no_training(kept, tmp_path):
     lines = compare.measured("theorems", kept, scale="smoke", seeds=1)
     rates = [line for line in lines if line.entry.row == "MSE against T"]
     assert [line.entry.printed.value for line in rates] == [-2 / 3] * 2
+
+
+# -- pictures and recordings --------------------------------------------------------------------
+
+RECORDED = ("gait", "vehicles", "frames")
+
+
+@pytest.mark.parametrize("name", RECORDED)
+@pytest.mark.parametrize("there", [None, "empty"])
+def test_without_data_a_table_is_skipped_in_a_sentence(
+    command, monkeypatch, tmp_path, name, there
+):
+    monkeypatch.delenv(VARIABLE, raising=False)
+    if there:
+        monkeypatch.setenv(VARIABLE, str(tmp_path / there))
+    code, said, err = command("reproduce", name, "--scale", "smoke", "--out", tmp_path / "out")
+    assert (code, err) == (0, "")
+    (skipped,) = [line for line in said.splitlines() if ": skipped: " in line]
+    reason = skipped.partition(": skipped: ")[2]
+    assert "`mechtrace datasets " in reason
+    assert f"Not measured: {reason}" in said
+    assert not list((tmp_path / "out" / "smoke").iterdir())
+
+
+def test_missing_frames_are_no_failure_either(monkeypatch, tmp_path):
+    (tmp_path / "uavdt").mkdir()
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    job = Studied("frames", "trails").job(SCALES["smoke"], 0, "cpu")
+    row = job.run(tmp_path)
+    assert row["status"] == "skipped"
+    assert row["reason"] == job.missing()
+    assert "S1606_half: there are no frames" in row["reason"]
+    assert "`mechtrace datasets uavdt`" in row["reason"]
+
+
+def test_what_was_kept_outlives_the_data(kept, monkeypatch):
+    monkeypatch.delenv(VARIABLE, raising=False)
+    job = Studied("gait", "legs").job(SCALES["smoke"], 0, "cpu")
+    before = job.kept(kept / "smoke")
+    for fresh, status in ((False, "finished"), (True, "skipped")):
+        rows = reproduce(
+            ["gait"], kept, scale="smoke", seeds=1, fresh=fresh, say=lambda text: None, live=False
+        )
+        assert {row["status"] for row in rows} == {status}
+    assert job.kept(kept / "smoke") == before
+    assert compare.absent("gait", kept, scale="smoke", seeds=1) == []
+
+
+def test_the_device_is_no_part_of_a_study():
+    jobs = [Studied("cartpole", "pictures").job(SCALES["paper"], 1, x) for x in ("cpu", "cuda")]
+    assert jobs[0].stem == jobs[1].stem
+    assert jobs[0].about()["size"]["series"] == 1000
+
+
+def bench_files(folder):
+    """Files of bench commands, of the right size, with figures that are easy to know again."""
+    from mechtrace.estimator import Trace
+    from mechtrace.paper import gait
+
+    def about(settings):
+        return {"settings": Trace(**settings).get_params(), "versions": {"numpy": "2"}}
+
+    rows = [
+        {"method": method, "kind": "change", "pearson": 0.5 + 0.1 * seed, "mae": None,
+         "run_share": 0.5, "features": kind, "seed": seed}
+        for kind in ("paper", "legs") for seed in (0, 1) for method in gait.METHODS
+    ]  # fmt: skip
+    made = {"gait-cmu": about(gait.SETTINGS) | {"rows": rows, "rate": 30.0, "seeds": 2}}
+    cart = {
+        "mcc": 0.9,
+        "mcc_rank": 0.9,
+        "mcc_before": 0.8,
+        "r2": {},
+        "unexplained": 0.0,
+        "seed": 4,
+    }
+    cart["recovery"] = [{"active": count, "pooled": 0.7} for count in (3, 5)]
+    made["cartpole-1000"] = about({"latents": 4, "lags": 2}) | {
+        "series_per_regime": 1000, "size": 64, "length": 100, "trials": 200, "rows": [cart],
+        "machine": "abacus",
+    }  # fmt: skip
+    made["cartpole-100"] = made["cartpole-1000"] | {"series_per_regime": 100}  # too small
+    for name, result in made.items():
+        (folder / f"{name}.json").write_text(json.dumps(result))
+    return made
+
+
+def test_rows_of_bench_commands_are_kept_where_they_agree(tmp_path):
+    tool = Path(__file__).parent.parent / "tools" / "keep_bench_rows.py"
+    spec = importlib.util.spec_from_file_location("keep_bench_rows", tool)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    results = tmp_path / "results"
+    results.mkdir()
+    made = bench_files(results)
+    taken = module.keep(results, tmp_path)
+    assert [stem.rpartition("-")[0] for stem in taken] == [
+        "gait-paper-seed0", "gait-paper-seed1", "gait-legs-seed0", "gait-legs-seed1",
+        "cartpole-pictures-seed4",
+    ]  # fmt: skip
+    job = Studied("gait", "legs").job(SCALES["paper"], 1, "cpu")
+    row = job.kept(tmp_path)
+    assert row["figures"]["lda"]["pearson"] == pytest.approx(0.6)
+    assert row["figures"]["lda"]["pure_walk"] is None
+    assert (row["seconds"], row["kept_from"]) == (None, "gait-cmu.json")
+    row = Studied("cartpole", "pictures").job(SCALES["paper"], 4, "cuda").kept(tmp_path)
+    assert (row["figures"]["recovery"]["5"]["pooled"], row["machine"]) == (0.7, "abacus")
+    made["gait-cmu"]["settings"]["steps"] = 1
+    (results / "gait-cmu.json").write_text(json.dumps(made["gait-cmu"]))
+    assert module.keep(results, tmp_path) == taken[-1:]
 
 
 # -- figures ------------------------------------------------------------------------------------

@@ -85,9 +85,8 @@ def test_intervals_are_those_of_sequences():
     assert seeds == [{"track": "M1/1/0", "mae": pytest.approx(0.2), "method": "lda"}]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    place = tmp_path_factory.mktemp("uavdt")
+def write_tracks(place) -> None:
+    """Boxes of three sequences with a turn in two of them, in the format of UAVDT."""
     rng = np.random.default_rng(0)
     for number in range(1, 4):
         straight = {}
@@ -99,6 +98,12 @@ def folder(tmp_path_factory):
         boxes(place / "gt_whole" / f"M000{number}_gt_whole.txt", straight | turns)
     index = "seq,track_id,segment,class\nM0001,50,0,turn_verified\n"
     (place / "track_index.csv").write_text(index, encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("uavdt")
+    write_tracks(place)
     centres = np.round(corner())
     lines = [f"{x - 20:.0f},{y - 10:.0f},40,20" for x, y in centres]
     (place / "S1606_gt.txt").write_text("\n".join(lines), encoding="utf-8")

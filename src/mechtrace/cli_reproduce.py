@@ -39,12 +39,15 @@ def reproduce(
 
     A model is trained once for all tables that need it, in a process of its own, and everything
     measured on it is kept in OUT/SCALE: the same command goes on where it was stopped. Other
-    methods are those of `mechtrace compare`. The exit code is 1 if something failed.
+    methods are those of `mechtrace compare`. The tables gait, vehicles and frames need recordings
+    below $MECHTRACE_DATA (`mechtrace datasets`); without these they are skipped, and say so. The
+    exit code is 1 if something failed.
 
     \b
     Examples:
       mechtrace reproduce list
       mechtrace reproduce samples window --workers 2
+      mechtrace reproduce cartpole gait vehicles frames
       mechtrace reproduce all --scale paper --device cuda --workers 4
     """
     from .paper.plan import TABLES
@@ -83,6 +86,8 @@ def reproduce(
     found = {name: compare.measured(name, out, scale=scale, seeds=seeds) for name in names}
     for name, lines in found.items():
         say(f"\n{TABLES[name].title} ({scale}, seeds: {seeds})")
+        for reason in compare.absent(name, out, scale=scale, seeds=seeds):
+            say(f"Not measured: {reason}")
         say(compare.text(lines))
         if name == "methods":  # whose rows compete
             say("\n".join(compare.leads(lines)))

@@ -14,6 +14,7 @@ from .entries import WHO, Entry, Source
 from .models import scale_named
 from .plan import TABLES, asked
 from .run import job_of
+from .studied import Studied
 from .tables import Figure
 
 
@@ -73,6 +74,14 @@ def kept_rows(name: str, out: Path, *, scale: str, seeds: int) -> dict[Source, l
         kept = [job.kept(out / scale) for job in jobs]
         rows[source] = [row for row in kept if row is not None]
     return rows
+
+
+def absent(name: str, out: Path, *, scale: str, seeds: int) -> list[str]:
+    """Why parts of a table of which nothing is kept cannot be measured here, in sentences."""
+    rows = kept_rows(name, out, scale=scale, seeds=seeds)
+    unknown = [one for one, kept in rows.items() if isinstance(one, Studied) and not kept]
+    reasons = [one.job(scale_named(scale), 0, "cpu").missing() for one in unknown]
+    return list(dict.fromkeys(reason for reason in reasons if reason is not None))
 
 
 def _at(figures: Any, path: Sequence[str]) -> float | None:

@@ -8,13 +8,14 @@ from typing import Any
 
 from .contestants import Contestant
 from .models import Model
+from .studied import Studied
 from .tables import Figure
 from .theorems import Theorems
 
 #: Whose answers stand side by side; "other" is the method that a row is named after.
 WHO = ("algorithm1", "default", "oracle", "other")
 #: What is computed once for each seed, whatever tables look at it.
-Source = Model | Contestant | Theorems
+Source = Model | Contestant | Theorems | Studied
 
 
 @dataclass(frozen=True)

@@ -128,18 +128,32 @@ def gait_study(
     for kind in features:
         recordings = cmu.read(folder, features=kind, rate=rate)
         for seed in range(seeds):
-            for fold in leave_groups_out(recordings.panel):
-                began = time.perf_counter()
-                found = list(_fold(recordings, fold, methods, settings | {"seed": seed}))
-                rows += [row | {"features": kind, "seed": seed} for row in found]
-                took = time.perf_counter() - began
-                say(f"{kind}, seed {seed}, subjects {', '.join(fold.groups)}: {took:.0f} s")
+            rows += gait_of_seed(recordings, kind, methods, settings | {"seed": seed}, say)
         for method in methods:
             mine = [row for row in rows if (row["features"], row["method"]) == (kind, method)]
             summary.append({"features": kind, "method": method} | summarise(mine))
             say(f"{kind} {method}: {_words(summary[-1])}")
     about = {"rate": rate, "seeds": seeds, "settings": Trace(**settings).get_params()}
     return {"summary": summary, "rows": rows, **about, "versions": versions()}
+
+
+def gait_of_seed(
+    recordings: Recordings,
+    kind: str,
+    methods: Sequence[str],
+    settings: dict[str, Any],
+    say: Callable[[str], None],
+) -> list[dict[str, Any]]:
+    """Every method on every left-out subject, with the seed among the settings."""
+    rows: list[dict[str, Any]] = []
+    seed = settings["seed"]
+    for fold in leave_groups_out(recordings.panel):
+        began = time.perf_counter()
+        found = list(_fold(recordings, fold, methods, settings))
+        rows += [row | {"features": kind, "seed": seed} for row in found]
+        took = time.perf_counter() - began
+        say(f"{kind}, seed {seed}, subjects {', '.join(fold.groups)}: {took:.0f} s")
+    return rows
 
 
 def _fold(

@@ -15,7 +15,7 @@ from ..bench import machine
 from ..errors import ConfigError
 from ..estimator import Trace, load
 from ..fit import Listener, resolve_device
-from ..jobs import FAILED, FINISHED, Job, Row, collect, new_folder, plain
+from ..jobs import FAILED, FINISHED, SKIPPED, Job, Row, collect, new_folder, plain
 from ..jobs.job import peak_memory
 from ..progress import duration
 from ..store import versions
@@ -24,6 +24,7 @@ from .entries import Ask, Source
 from .measures import MEASURES
 from .models import Model, Scale, Trained, scale_named
 from .plan import TABLES, asked
+from .studied import StudyJob
 
 
 @dataclass(frozen=True)
@@ -130,11 +131,23 @@ def reproduce(
     say: Callable[[str], None] = print,
     live: bool = True,
 ) -> list[Row]:
-    """All rows that these tables need; what is kept in `out` is not computed again."""
+    """All rows that these tables need; what is kept in `out` is not computed again.
+
+    What needs data that is not here is skipped, and nothing is kept of that.
+    """
     jobs = jobs_for(names, scale=scale, seeds=seeds, device=device)
     folder = out / scale
     new_folder(folder, out)
     rows: list[Row] = []
+    without: dict[str, list[StudyJob]] = {}
+    for job in [one for one in jobs if isinstance(one, StudyJob)]:
+        reason = job.missing() if fresh or job.kept(folder) is None else None
+        if reason is not None:
+            without.setdefault(reason, []).append(job)
+            rows.append(job.row(SKIPPED, reason=reason))
+            jobs.remove(job)
+    for reason, same in without.items():
+        say(f"{', '.join(dict.fromkeys(job.kind for job in same))}: skipped: {reason}")
     collect(jobs, folder, rows, workers=workers, fresh=fresh, say=say, live=live)
     return rows
 

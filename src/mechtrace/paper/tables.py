@@ -144,6 +144,20 @@ MISSPECIFIED = {
     "two too few, unseen regimes": Figure(0.244),
 }
 
+#: The cart with a pole: MCC of position and angle, correlation with three active regimes.
+CARTPOLE_MCC, CARTPOLE = Figure(0.970), Figure(0.95)
+
+#: Gait: correlation with the speed of the hips over test trials, and in the trial of the figure.
+GAIT = Figure(0.856, 0.043)
+GAIT_SHOWN = {"TRACE": Figure(0.917), "nctrl-hard": Figure(0.619)}
+#: A turning vehicle: correlation with the direction of travel in one sequence of 26 frames.
+VEHICLE = {
+    "TRACE": Figure(0.960),
+    "nctrl-hard": Figure(0.239),
+    "centroid": Figure(0.911),
+    "optical flow": Figure(0.902),
+}
+
 #: Simplex and free weights: correlation, share of negative weights, lowest and highest weight.
 SIMPLEX = {
     "simplex": _row(0.956, 0.0, 0.03, 0.86),

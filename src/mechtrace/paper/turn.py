@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -40,9 +41,44 @@ SETTINGS: dict[str, Any] = {"latents": 1, "lags": 1, "steps": 800}
 BLOCKS = "static"
 #: Frames of the moving averages beside it.
 AVERAGES = (15, 45)
+#: What needs no learning.
+HEURISTICS = (
+    "straight line in time",
+    "centroid",
+    "centroid, camera steady, frame by frame",
+    *(f"centroid, camera steady, mean of {frames}" for frames in AVERAGES),
+    "optical flow",
+    "optical flow, camera steady",
+    "middle of the spot in the trail picture",
+)
 ROUND = 4
 
 Curves = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class Footage:
+    """Frames that are recovered, boxes that films are painted after, and what is painted."""
+
+    scenes: dict[str, Scene]
+    tracks: list[Track]
+    turns: list[Track]  # the verified ones
+    looks: list[Sprite]
+
+    @classmethod
+    def of(cls, folder: Path) -> Footage:
+        """All of a folder."""
+        scenes = {name: sequence(folder, name) for name in ASKED}
+        every, verified = tracks_of(folder), verified_turns(folder)
+        turns = [track for track in every if track.name in verified]
+        return cls(scenes, every, turns, cut_out(scenes[PAINTED], range(LOOKS)))
+
+    def heuristics(self) -> dict[str, dict[str, dict[str, float]]]:
+        """What needs no learning, judged on each scene."""
+        return {
+            name: {row: score(curve, proxy_of(scene)) for row, curve in heuristics(scene).items()}
+            for name, scene in self.scenes.items()
+        }
 
 
 def turn_study(
@@ -60,10 +96,8 @@ def turn_study(
     of other sequences, painted like the training films: what to choose settings by. `keep` is
     given the result so far after every seed.
     """
-    folder, settings = data_folder(NAME, data, COMMAND), SETTINGS | settings
-    scenes = {name: sequence(folder, name) for name in ASKED}
-    every, verified = tracks_of(folder), verified_turns(folder)
-    turns = [track for track in every if track.name in verified]
+    footage, settings = Footage.of(data_folder(NAME, data, COMMAND)), SETTINGS | settings
+    scenes, every = footage.scenes, footage.tracks
     about = {
         "data": "UAVDT",
         "tracks_per_regime": tracks,
@@ -73,10 +107,7 @@ def turn_study(
         "settings": Trace(**settings).get_params() | {"seed": None},
         "machine": machine(resolve_device(Trace(**settings).config().fit.device)),
         "versions": versions(),
-        "heuristics": {
-            name: {row: score(curve, proxy_of(scene)) for row, curve in heuristics(scene).items()}
-            for name, scene in scenes.items()
-        },
+        "heuristics": footage.heuristics(),
         "curves": {
             name: {"frame": scene.numbers[scene.rows(STEP)].tolist()}
             | {"proxy": proxy_of(scene).round(ROUND).tolist()}
@@ -85,21 +116,11 @@ def turn_study(
     }
     for name, rows in cast(dict[str, Any], about["heuristics"]).items():
         say("\n".join(f"{name} {row}: {_said(found)}" for row, found in rows.items()))
-    looks = cut_out(scenes[PAINTED], range(LOOKS))
     result: dict[str, Any] = about
     found: list[dict[str, Any]] = []
     for seed in range(seeds):
-        began = time.perf_counter()
-        panel = straight_films(every, looks, scenes[PAINTED], tracks, seed)
-        trace = Trace(seed=seed, **settings).fit(panel, progress=False)
-        row: dict[str, Any] = {"seed": seed, "seconds": time.perf_counter() - began}
-        row["unexplained"] = trace.facts_["pictures"]["unexplained"]
-        row["default_blocks"] = list(trace.facts_["evidence"]["blocks"])
-        row["turns"] = judge_painted(trace, turns, looks, scenes[PAINTED])
-        for name, scene in scenes.items():
-            curves = recovered(trace, scene)
-            row[name] = {way: score(curve, proxy_of(scene)) for way, curve in curves.items()}
-            row[name]["alpha"] = curves["mechtrace"].round(ROUND).tolist()
+        row = turn_of_seed(footage, tracks, seed, settings)
+        for name in scenes:
             say(f"{name} seed {seed}: {_said(row[name]['mechtrace'])}")
         found.append(row)
         result = about | {"rows": found, "means": _means(found)}
@@ -107,14 +128,40 @@ def turn_study(
     return result
 
 
+def turn_of_seed(
+    footage: Footage, tracks: int, seed: int, settings: dict[str, Any]
+) -> dict[str, Any]:
+    """Learn from painted films of so many straight tracks of each regime, and be judged."""
+    painted = footage.scenes[PAINTED]
+    began = time.perf_counter()
+    panel = straight_films(footage.tracks, footage.looks, painted, tracks, seed)
+    trace = Trace(seed=seed, **settings).fit(panel, progress=False)
+    row: dict[str, Any] = {"seed": seed, "seconds": time.perf_counter() - began}
+    row["unexplained"] = trace.facts_["pictures"]["unexplained"]
+    row["default_blocks"] = list(trace.facts_["evidence"]["blocks"])
+    row["turns"] = judge_painted(trace, footage.turns, footage.looks, painted)
+    for name, scene in footage.scenes.items():
+        curves = recovered(trace, scene)
+        row[name] = {way: score(curve, proxy_of(scene)) for way, curve in curves.items()}
+        row[name]["alpha"] = curves["mechtrace"].round(ROUND).tolist()
+    return row
+
+
 def sequence(folder: Path, name: str) -> Scene:
     """Frames and boxes of one sequence of the folder."""
+    return read_scene(*paths_of(folder, name))
+
+
+def paths_of(folder: Path, name: str) -> tuple[Path, Path]:
+    """Where its frames and its boxes are, or a sentence that says which are missing."""
     frames, boxes = folder / "frames" / f"{name}_half", folder / "frames" / f"{name}_gt.txt"
     for path in (frames, boxes):
         if not path.exists():
-            fix = f"put frames of half size and {name}_gt.txt there"
+            fix = (
+                f"put frames of half size and {name}_gt.txt there; `{COMMAND}` says whose they are"
+            )
             raise DataError("there are no frames", where=str(path), fix=fix)
-    return read_scene(frames, boxes)
+    return frames, boxes
 
 
 def proxy_of(scene: Scene) -> np.ndarray:

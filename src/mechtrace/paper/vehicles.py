@@ -79,6 +79,16 @@ class Tracks:
         ]
         return cls(straight, turns + single, sets)
 
+    def shares(self, folds: int) -> list[tuple[str, ...]]:
+        """The sequences in so many folds."""
+        straight, turns = self.straight, self.turns
+        return deal([t.sequence for t in straight], [t.sequence for t in turns], folds)
+
+
+def settings_of(kind: str) -> dict[str, Any]:
+    """Of the model of a set of channels."""
+    return SETTINGS | OWN_SETTINGS[kind]
+
 
 def vehicle_study(
     folder: Path | None = None,
@@ -98,8 +108,8 @@ def vehicle_study(
             fix = f"use some of {', '.join(known)}"
             raise ConfigError(f"there is nothing called {unknown[0]!r} here", fix=fix)
     tracks = Tracks.of(data_folder(uavdt.NAME, folder, uavdt.COMMAND))
-    shares = deal([t.sequence for t in tracks.straight], [t.sequence for t in tracks.turns], folds)
-    fitted = {kind: SETTINGS | OWN_SETTINGS[kind] | settings for kind in features}
+    shares = tracks.shares(folds)
+    fitted = {kind: settings_of(kind) | settings for kind in features}
     device = Trace(**settings).config().fit.device
     about = {
         "rate": RATE,
@@ -117,10 +127,7 @@ def vehicle_study(
     for seed in range(seeds):
         for kind in features:
             began = time.perf_counter()
-            for share in shares:
-                fold = Fold.of(tracks.straight, tracks.turns, share)
-                found = _fold(fold, kind, methods, fitted[kind] | {"seed": seed})
-                rows += [{"features": kind, "seed": seed, **row} for row in found]
+            rows += vehicles_of_seed(tracks, shares, kind, methods, fitted[kind] | {"seed": seed})
             say(f"{kind}, seed {seed}: {time.perf_counter() - began:.0f} s")
         result = {"seeds": seed + 1, **about, "turns": turns_of(rows),
                   "summary": summarise(rows, features, methods, tracks.sets)}  # fmt: skip
@@ -128,6 +135,19 @@ def vehicle_study(
     for row in result["summary"]:
         say(_words(row))
     return result
+
+
+def vehicles_of_seed(
+    tracks: Tracks,
+    shares: Sequence[Sequence[str]],
+    kind: str,
+    methods: Sequence[str],
+    settings: dict[str, Any],
+) -> list[dict[str, Any]]:
+    """Every method on all tracks of every left-out share, with the seed among the settings."""
+    about = {"features": kind, "seed": settings["seed"]}
+    folds = [Fold.of(tracks.straight, tracks.turns, share) for share in shares]
+    return [about | row for fold in folds for row in _fold(fold, kind, methods, settings)]
 
 
 def _fold(

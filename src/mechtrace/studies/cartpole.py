@@ -25,6 +25,8 @@ TEST_SERIES = 100
 REMEMBERED = 20
 #: Transitions that are recovered one by one.
 SINGLES = 50
+#: Of the model: the size of the state, and steps that an angle and a place need to have a speed.
+SETTINGS: dict[str, Any] = {"latents": 4, "lags": 2}
 
 
 def cartpole_study(
@@ -46,7 +48,7 @@ def cartpole_study(
     Of `active` regimes the first so many take part. Which ones matters: R2 to R4 change latents
     that no picture shows. `keep` is given the result so far after every world.
     """
-    settings = {"latents": 4, "lags": 2} | settings
+    settings = SETTINGS | settings
     about = {
         "world": "cartpole",
         "series_per_regime": series,
@@ -60,24 +62,43 @@ def cartpole_study(
     }
     rows: list[dict[str, Any]] = []
     for seed in range(first, first + seeds):
-        drawn = worlds.make("cartpole", seed=seed, size=size, length=length)
-        panel = drawn.simulate(series).panel
-        began = time.perf_counter()
-        trace = Trace(seed=seed, **settings).fit(panel, progress=False)
-        row = {"seed": seed, "seconds": time.perf_counter() - began} | judge_latents(trace, drawn)
-        row["steps"] = trace.facts_["training"]["steps"]
-        row["step_seconds"] = trace.facts_["training"]["seconds"]
-        row["unexplained"] = trace.facts_.get("pictures", {}).get("unexplained")
-        row["recovery"] = [
-            judge_weights(trace, drawn, schedule, count, trials)
-            for count in active
-            for schedule in schedules
-        ]
+        row = cartpole_of_seed(
+            seed, series=series, size=size, length=length, active=active, schedules=schedules,
+            trials=trials, **settings,
+        )  # fmt: skip
         say(_line(row))
         rows.append(row)
         result = about | {"rows": rows, "means": _means(rows)}
         keep(result)
     return result
+
+
+def cartpole_of_seed(
+    seed: int,
+    *,
+    series: int,
+    size: int,
+    length: int,
+    active: Sequence[int] = (3, 5),
+    schedules: Sequence[str] = ("simple",),
+    trials: int,
+    **settings: Any,
+) -> dict[str, Any]:
+    """One fresh world: its pictures are learned, its latents and weights compared with truth."""
+    drawn = worlds.make("cartpole", seed=seed, size=size, length=length)
+    panel = drawn.simulate(series).panel
+    began = time.perf_counter()
+    trace = Trace(seed=seed, **SETTINGS | settings).fit(panel, progress=False)
+    row = {"seed": seed, "seconds": time.perf_counter() - began} | judge_latents(trace, drawn)
+    row["steps"] = trace.facts_["training"]["steps"]
+    row["step_seconds"] = trace.facts_["training"]["seconds"]
+    row["unexplained"] = trace.facts_.get("pictures", {}).get("unexplained")
+    row["recovery"] = [
+        judge_weights(trace, drawn, schedule, count, trials)
+        for count in active
+        for schedule in schedules
+    ]
+    return row
 
 
 def judge_latents(trace: Trace, drawn: worlds.World) -> dict[str, Any]:

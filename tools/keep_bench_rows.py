@@ -1,0 +1,86 @@
+"""Put what `mechtrace bench` found where `mechtrace reproduce --scale paper` looks for it.
+
+Both make the same calls, so that single seeds in results/gait-cmu.json and cartpole-*.json need
+not be computed again where size and settings agree. The file of the vehicles has no single seeds,
+and that of the frames is older than the way in which evidence is chosen now: nothing is taken from
+these.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mechtrace.estimator import Trace
+from mechtrace.paper.models import SCALES
+from mechtrace.paper.plan import asked
+from mechtrace.paper.studied import (
+    Studied,
+    StudyJob,
+    cartpole_figures,
+    gait_figures,
+)
+
+ROOT = Path(__file__).parent.parent
+#: Not part of what was found.
+APART = ("seed", "device")
+
+Found = Iterator[tuple[StudyJob, dict[str, Any]]]
+
+
+def keep(results: Path, folder: Path) -> list[str]:
+    """Write a row for each seed that agrees; the stems of those that were taken."""
+    taken = []
+    for pattern, read in (("gait-cmu.json", _gait), ("cartpole-*.json", _cartpole)):
+        for path in sorted(results.glob(pattern)):
+            result = json.loads(path.read_text(encoding="utf-8"))
+            where = result.get("machine", "a machine that was not noted")
+            for job, figures in read(result):
+                if _trained_alike(job, result["settings"]):
+                    row = job.found(figures, None, where, result["versions"])
+                    job.keep(folder, row | {"kept_from": path.name})
+                    taken.append(job.stem)
+    return taken
+
+
+def _job(table: str, features: str, seed: int) -> StudyJob:
+    return Studied(table, features).job(SCALES["paper"], seed, "cpu")
+
+
+def _trained_alike(job: StudyJob, settings: dict[str, Any]) -> bool:
+    """Whether the model had the settings that it would have now."""
+    now = json.loads(json.dumps(Trace(**job.settings).get_params()))
+    return all(now.get(key) == value for key, value in settings.items() if key not in APART)
+
+
+def _gait(result: dict[str, Any]) -> Found:
+    rows = [
+        {key: math.nan if x is None else x for key, x in row.items()} for row in result["rows"]
+    ]
+    for source in asked(["gait"]):
+        assert isinstance(source, Studied)
+        for seed in range(result["seeds"]):
+            job = _job("gait", source.features, seed)
+            mine = [r for r in rows if (r["features"], r["seed"]) == (source.features, seed)]
+            known = {row["method"] for row in mine}
+            if result["rate"] == job.size["rate"] and known >= set(job.size["methods"]):
+                yield job, gait_figures(mine, job.size["methods"])
+
+
+def _cartpole(result: dict[str, Any]) -> Found:
+    size = {name: result[name] for name in ("size", "length", "trials")}
+    size["series"] = result["series_per_regime"]
+    for row in result["rows"]:
+        job, found = _job("cartpole", "pictures", row["seed"]), cartpole_figures(row)
+        if size == job.size and set(found["recovery"]) == {"3", "5"}:
+            yield job, found
+
+
+if __name__ == "__main__":
+    out = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "results" / "paper"
+    (out / "paper").mkdir(parents=True, exist_ok=True)
+    print(*keep(ROOT / "results", out / "paper"), sep="\n")
