@@ -81,8 +81,8 @@ def gait() -> str:
         " runs at 4.5 m/s, in 16_55 at 4.2; the fastest run that is learned from has 4.2 and,"
         " where subject 16 is left out, 3.7. That may be why these are flagged, but it was not"
         " tested. Nor was why standing stands out less in the paper's channels, among which are"
-        " places that differ with the size of a person. NCTRL often crosses one half, and the nearest"
-        " crossing counts, so its midpoint says nothing.",
+        " places that differ with the size of a person. NCTRL often crosses one half, and the"
+        " nearest crossing counts, so its midpoint says nothing.",
         "",
         "How the flags came about: limits were first those of ideal noise (standing / moving"
         " flagged: 0.70 / 0.50 by legs, 0.47 / 0.63 by the paper's channels), then what left-out"
