@@ -374,6 +374,8 @@ def summary() -> str:
     large = size["rows"][-1]
     typical = sorted(row["fit_seconds"] for row in gpu_fit["rows"])[len(gpu_fit["rows"]) // 2]
     glide, ten = load("recovery-paper-2000-h200"), load("recovery-paper-k10-high-h200")
+    carts = load("cartpole-1000-h200")
+    film, films = carts["means"], len(carts["rows"])
     rows = [
         (
             "weight correlation of alpha(t), 5 regimes, 3 active, simple, 200 trials pooled",
@@ -417,6 +419,11 @@ def summary() -> str:
             f"{5 * large['series_per_regime']:,} series of 50 x 16 from disk",
             f"{large['transitions_per_second']:,.0f} transitions/s,"
             f" peak memory {large['peak_memory_mb'] / 1000:.1f} GB",
+        ),
+        (
+            "from pictures: cart with a pole, 1,000 films of each regime, 3 active, one H200",
+            f"MCC {film['mcc']:.3f}, pooled {film['recovery'][0]['pooled']:.3f} (oracle"
+            f" {film['recovery'][0]['oracle_pooled']:.3f}; {films} worlds), {film['seconds']:.0f} s",
         ),
     ]
     lines = [
