@@ -376,6 +376,7 @@ def summary() -> str:
     glide, ten = load("recovery-paper-2000-h200"), load("recovery-paper-k10-high-h200")
     carts = load("cartpole-1000-h200")
     film, films = carts["means"], len(carts["rows"])
+    three = film["recovery"][0]
     rows = [
         (
             "weight correlation of alpha(t), 5 regimes, 3 active, simple, 200 trials pooled",
@@ -422,8 +423,8 @@ def summary() -> str:
         ),
         (
             "from pictures: cart with a pole, 1,000 films of each regime, 3 active, one H200",
-            f"MCC {film['mcc']:.3f}, pooled {film['recovery'][0]['pooled']:.3f} (oracle"
-            f" {film['recovery'][0]['oracle_pooled']:.3f}; {films} worlds), {film['seconds']:.0f} s",
+            f"MCC {film['mcc']:.3f}, pooled {three['pooled']:.3f} (oracle"
+            f" {three['oracle_pooled']:.3f}; {films} worlds), {film['seconds']:.0f} s",
         ),
     ]
     lines = [
