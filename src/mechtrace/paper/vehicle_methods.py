@@ -104,6 +104,8 @@ class Contenders:
 
 def mean_answer(paths: Sequence[Trajectory]) -> Answer:
     """Curves and bounds of several fits averaged; a step is flagged as by the first."""
-    parts = [np.mean([getattr(path, part) for path in paths], axis=0)
-             for part in ("alpha", "lower", "upper")]  # fmt: skip
-    return Answer(paths[0].time, *parts, paths[0].flag)
+    alpha, lower, upper = (
+        np.mean([getattr(path, part) for path in paths], axis=0)
+        for part in ("alpha", "lower", "upper")
+    )
+    return Answer(paths[0].time, alpha, lower, upper, paths[0].flag)
