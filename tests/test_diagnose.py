@@ -25,8 +25,11 @@ from mechtrace.diagnose.geometry import (
     clusters,
     separation,
     static_sigma_min,
+    step_scatter,
+    weight_deviation,
     worst_deviation,
 )
+from mechtrace.diagnose.judge import HARDLY, SEPARATED
 from mechtrace.diagnose.residual import convexity, level_test, paper_test
 from mechtrace.diagnose.shape import backtracking, crossing, longest_monotone, shape_kept
 from mechtrace.errors import NotFitted
@@ -254,6 +257,77 @@ def test_worst_deviation_is_that_of_a_constant_alpha(kinds, seed):
         assert 1 / np.sqrt(direction @ information @ direction) <= value * (1 + 1e-9)
     duplicate = np.concatenate([predictions, predictions[:1]])
     assert worst_deviation(duplicate @ duplicate.T) > 1e5
+
+
+@pytest.mark.parametrize("kinds", [2, 4])
+def test_weight_deviation_is_that_of_the_pseudoinverse(kinds):
+    rng = np.random.default_rng(kinds)
+    means, root = rng.normal(size=(kinds, 5)), rng.normal(size=(5, 5))
+    states = means[1] + rng.normal(size=(40_000, 5)) @ root.T
+    found = static_weights(states, means, simplex=False).std(axis=0).max()
+    assert weight_deviation(means, root @ root.T) == pytest.approx(found, rel=0.03)
+    # twice the distance, half the error; means on one point, or too many of them: no answer
+    assert weight_deviation(2 * means, root @ root.T) == pytest.approx(found / 2, rel=0.03)
+    assert weight_deviation(np.ones((2, 5)), np.eye(5)) == 1e6
+    assert weight_deviation(rng.normal(size=(7, 5)), np.eye(5)) == 1e6
+
+
+@pytest.mark.parametrize("trials", [1, 10])
+@pytest.mark.parametrize("name", ["paper", "paper-positive"])
+def test_the_error_of_the_constant_basis_is_foreseen(name, trials):
+    """On fresh pure series, one by one and averaged: what Algorithm 1 gives the wrong regime."""
+    world = mt.worlds.make(name, regimes=2, seed=1)
+    reference = oracle_reference(world)
+    off = weight_deviation(reference.means, step_scatter(reference, trials))
+    foreseen = np.clip(np.random.default_rng(0).normal(0, off, 100_000), 0, 1).mean()
+    pure = world.simulate(100, seed=3)
+    wrong = []
+    for k in (0, 1):
+        states = pure.latents[pure.label == k][:, 2:].astype(float)
+        states = states.reshape(-1, trials, *states.shape[1:]).mean(axis=1)
+        wrong.append(1 - static_weights(states, reference.means)[..., k].mean())
+    assert np.mean(wrong) == pytest.approx(foreseen, abs=0.06)
+
+
+def test_single_recordings_of_the_papers_world_have_no_constant_basis(gaussian):
+    _, reference = gaussian
+    apart = [1 / weight_deviation(reference.means, step_scatter(reference, n)) for n in (1, 200)]
+    assert apart[0] < HARDLY
+    assert apart[1] > SEPARATED
+
+
+def as_algorithm1(path, reference, **changes):
+    return diagnose(dataclasses.replace(path, method="algorithm1", **changes), reference)[
+        "sigma_min"
+    ]
+
+
+def test_means_closer_than_states_scatter_are_reported(trained, world):
+    path = trained.recover(world.transition("simple", series=1, seed=2).panel)
+    reference = trained.reference_
+    d = reference.means.shape[1]
+    far = dataclasses.replace(
+        reference, means=np.eye(3, d), spread=0.04 * np.eye(d), between=0.01 * np.eye(d)
+    )
+    assert as_algorithm1(path, far).level == "good"
+    # the means are as far apart as before, and known as well, but single states are all over
+    wide = dataclasses.replace(far, spread=4 * np.eye(d))
+    finding = as_algorithm1(path, wide)
+    assert finding.level == "bad"
+    assert "0.6 standard deviations of a state" in finding.meaning
+    assert "state-space" in finding.next_step
+    assert finding.value < finding.threshold
+    assert as_algorithm1(path, dataclasses.replace(far, spread=0.2 * np.eye(d))).level == "caution"
+    assert diagnose(path, wide)["sigma_min"].level == "good"  # the default does not go by means
+    # the mean of many trials scatters less, which is no help if the means are not known
+    assert as_algorithm1(path, wide, trials=200).level == "good"
+    vague = dataclasses.replace(wide, between=4 * np.eye(d))
+    assert as_algorithm1(path, vague, trials=200).level != "good"
+    same = dataclasses.replace(far, means=np.ones((3, d)))
+    finding = as_algorithm1(path, same)
+    assert finding.level == "bad"
+    assert "no step tells them apart" in finding.meaning
+    assert 0 < finding.threshold < np.inf
 
 
 def test_clusters_reach_through_neighbours():

@@ -15,6 +15,7 @@ from mechtrace.datasets.vehicle import channels_of, waits
 from mechtrace.errors import ConfigError
 from mechtrace.paper.sequences import Fold, by_track, deal, interval
 from mechtrace.paper.turns import blind_turns, there_and_back
+from mechtrace.paper.vehicle_methods import mean_answer
 from mechtrace.paper.vehicles import vehicle_study
 
 STEPS = np.arange(150.0)[:, None]
@@ -110,6 +111,15 @@ def folder(tmp_path_factory):
     return place
 
 
+def test_the_mean_of_several_fits(trained, world):
+    glide = world.transition("simple", series=1, seed=2).panel
+    paths = [trained.recover(glide), trained.recover(glide, method="algorithm1")]
+    found = mean_answer(paths)
+    assert np.allclose(found.alpha, (paths[0].alpha + paths[1].alpha) / 2, equal_nan=True)
+    assert np.allclose(np.nansum(found.alpha[-1]), 1)
+    assert np.array_equal(found.flag, paths[0].flag)
+
+
 @pytest.mark.filterwarnings("ignore::mechtrace.errors.FitWarning")
 def test_the_study_on_made_up_tracks(folder, tmp_path):
     pytest.importorskip("sklearn")
@@ -135,6 +145,7 @@ def test_the_study_on_made_up_tracks(folder, tmp_path):
     assert found["centroid", "single"]["mae"] < 0.1
     assert found["algorithm1", "verified"]["basis_warned"] == 0
     assert result["settings"]["direction"]["steps"] == 100
+    assert (result["fits"], result["bias"]) == (3, {"direction": True})
     assert "numpy" in result["versions"]
 
 

@@ -25,8 +25,7 @@ VEHICLES = {
         "Place and velocity, the paper's four (d = 4)",
         (0.90, 0.17),
         "Both ways of travel are in one regime, so the mean states of the regimes differ by less"
-        " than states within a regime, and Algorithm 1 has little to go by. They do differ,"
-        " though, and `sigma_min` of the diagnosis hardly ever warns.",
+        " than states within a regime, and Algorithm 1 has little to go by.",
     ),
     "direction": (
         "Axis of travel and speed: the proxy is a function of the input",
@@ -211,7 +210,7 @@ def vehicles() -> str:
         " on turns, and rows at which a vehicle waits. That directions and shapes are static"
         " evidence, and that what is constant in a track is an offset (`bias`), was known from an"
         " earlier study of the same verified turns; beside it stands what the model chooses by"
-        " itself, without `bias`.",
+        " itself, without `bias`." + _several(r),
         "",
         "![Turns of vehicles in plan view, coloured by the share of vertical"
         " travel](images/vehicle-turns.png)",
@@ -220,6 +219,18 @@ def vehicles() -> str:
     for kind, (title, hoped, remark) in VEHICLES.items():
         lines += [f"### {title}", "", remark, "", *_table(r, kind, hoped), ""]
     return "\n".join(lines)
+
+
+def _several(r: dict[str, Any]) -> str:
+    """How fits are averaged; older results have one fit and an offset everywhere."""
+    if "fits" not in r:
+        return ""
+    without = ", ".join(f"`{kind}`" for kind, bias in r["bias"].items() if not bias)
+    return (
+        f" *mechtrace* is the mean of the curves of {r['fits']} fits, as single ones differ much;"
+        f" without an offset for {without or 'none'}: offsets bring turns closer to the proxy and"
+        " take straight tracks away from it."
+    )
 
 
 def _table(r: dict[str, Any], kind: str, hoped: tuple[float, float]) -> list[str]:
@@ -269,7 +280,8 @@ def _verdict(rows: list[dict[str, Any]], hoped: tuple[float, float]) -> str:
     warned = next((row["basis_warned"] for row in rows if "basis_warned" in row), None)
     if warned is not None:
         said.append(
-            f"The diagnosis warns of Algorithm 1's constant basis in {warned:.0%} of the turns."
+            f"`sigma_min` of the diagnosis warns of Algorithm 1's constant basis in {warned:.0%}"
+            " of the turns."
         )
     return " ".join(said)
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..recover.reference import Reference
 from ..recover.simplex import plane_basis
 
 #: A regime is active if it holds at least this share at some step.
 REAL_WEIGHT = 0.15
+#: Stands for a deviation without bound.
+NOT_AT_ALL = 1e6
 
 
 def static_sigma_min(means: np.ndarray) -> float:
@@ -16,6 +19,35 @@ def static_sigma_min(means: np.ndarray) -> float:
     if basis.shape[1] > basis.shape[0]:
         return 0.0
     return float(np.linalg.svd(basis, compute_uv=False)[-1]) if basis.size else float("inf")
+
+
+def weight_deviation(means: np.ndarray, covariance: np.ndarray) -> float:
+    """Standard deviation of the worst weight by the constant basis of means (K, d), before it is
+    cut to the simplex, at latents that scatter with this covariance (d, d) around their mixture.
+
+    One over it is how many standard deviations of the scatter a regime's mean is away from all
+    mixtures of the others, along the direction by which the pseudoinverse tells them apart.
+
+    >>> weight_deviation(np.array([[0.0], [2.0]]), np.array([[1.0]]))
+    0.5
+    """
+    if not static_sigma_min(means) > 0:
+        return NOT_AT_ALL
+    inverse = np.linalg.pinv((means[1:] - means[0]).T)
+    others = inverse @ covariance @ inverse.T
+    worst = max(float(others.sum()), float(np.diagonal(others).max(initial=0.0)))
+    return min(worst**0.5, NOT_AT_ALL)
+
+
+def step_scatter(reference: Reference, trials: int = 1) -> np.ndarray:
+    """Covariance (d, d) of the state at one step of a pure recording around its regime's mean.
+
+    Algorithm 1 puts every step on the simplex before it averages, and no window brings back what
+    is cut off on one side: so single steps count (their mean over the trials, if pooled). The
+    means themselves are those of finitely many series.
+    """
+    per_regime = max(len(reference.surprise) / len(reference.means), 1.0)
+    return reference.spread / trials + reference.between / per_regime
 
 
 def active_regimes(alpha: np.ndarray, share: float = REAL_WEIGHT) -> list[int]:
@@ -39,7 +71,7 @@ def worst_deviation(information: np.ndarray, regimes: list[int] | None = None) -
     if not inside.size:
         return 0.0
     least = float(np.linalg.eigvalsh(inside)[0])
-    return max(least, 1e-12) ** -0.5  # a million stands for "not at all"
+    return max(least, NOT_AT_ALL**-2) ** -0.5
 
 
 def separation(information: np.ndarray) -> np.ndarray:

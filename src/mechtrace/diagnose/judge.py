@@ -11,17 +11,23 @@ from ..recover.trajectory import Trajectory
 from .assumptions import assumptions
 from .findings import Diagnosis, Finding, Level, graded
 from .geometry import (
+    NOT_AT_ALL,
     active_regimes,
     closest_pair,
     clusters,
     separation,
     static_sigma_min,
+    step_scatter,
+    weight_deviation,
     worst_deviation,
 )
 from .residual import convexity, paper_test
 from .shape import orderly
 
-#: Standard deviations by which a recording must be able to tell its regimes apart.
+#: Standard deviations by which a recording must be able to tell its regimes apart; and by which
+#: the mean states must differ at a single step, for Algorithm 1. There, a weight is off by a third
+#: and by two thirds: at the ends of the scale, where half of that is cut off, by an eighth and a
+#: quarter on average, where two regimes by chance are off by a half.
 SEPARATED, HARDLY = 3.0, 1.5
 #: Noise standard deviations per step below which two regimes are one and the same.
 SAME = 0.3
@@ -32,8 +38,6 @@ WIDE = 0.4  # mean width of the intervals
 FAR = 1e-3  # p-value of the operating point
 #: Share of the steps at which blocks of evidence contradict each other.
 DISAGREE, MOSTLY_DISAGREE = 0.1, 0.3
-#: sigma_min of the constant basis over the spread of the latents.
-CROWDED, SINGULAR = 0.2, 0.05
 
 
 def diagnose(path: Trajectory, reference: Reference) -> Diagnosis:
@@ -219,18 +223,33 @@ def _agreement(path: Trajectory) -> Finding | None:
 
 
 def _static_basis(path: Trajectory, reference: Reference) -> Finding:
+    """Would the mean states of the regimes tell them apart, at the scatter of a step's state?"""
     active = active_regimes(path.alpha)
-    whole, value = static_sigma_min(reference.means), static_sigma_min(reference.means[active])
-    spread = float(np.sqrt(np.trace(reference.spread)))
+    means = reference.means[active]
+    whole, value = static_sigma_min(reference.means), static_sigma_min(means)
+    scatter = step_scatter(reference, path.trials)
+    off = weight_deviation(means, scatter)
+    noise = value * off if value > 0 else float(np.sqrt(np.trace(scatter)))
     level: Level = (
-        "good" if path.method == "state-space" else graded(-value / spread, -CROWDED, -SINGULAR)
+        "good" if path.method == "state-space" else graded(-1 / off, -SEPARATED, -HARDLY)
+    )
+    of_what = "the mean of the trials" if path.trials > 1 else "a state"
+    how_far = (
+        f"A regime's mean is {1 / off:.1f} standard deviations of {of_what} within a regime away"
+        f" from the others, so a weight read off one step is wrong by {off:.2g} (one standard"
+        " deviation)"
+        if off < NOT_AT_ALL
+        else "Different weights have the same mean, so no step tells them apart"
     )
     return Finding(
         "sigma_min",
         level,
         value,
-        CROWDED * spread,
+        SEPARATED * noise,
         f"Smallest singular value of the constant basis of the {len(active)} regimes at work"
-        f" ({whole:.2g} with all {len(path.regimes)}); only method='algorithm1' needs it.",
-        "Use method='state-space', or name fewer active regimes.",
+        f" ({whole:.2g} with all {len(path.regimes)}). {how_far}; only method='algorithm1' goes by"
+        " these means.",
+        "Where states are hardly tells these regimes apart: use method='state-space' (the"
+        " default), which goes by how they change, pool repeated trials, or name fewer active"
+        " regimes.",
     )
