@@ -27,6 +27,8 @@ from .cli_options import (
 
 __all__ = ["bench_app"]
 
+Workers = Annotated[int, typer.Option(help="Folds that are learned at once.", min=1)]
+
 
 @bench_app.command("cartpole")
 def bench_cartpole(
@@ -65,6 +67,7 @@ def bench_gait(
     methods: Annotated[str, typer.Option(help="Which, as lda,mechtrace (default: all).")] = "",
     seeds: Annotated[int, typer.Option(help="Fits of each fold.", min=1)] = 3,
     rate: Annotated[float, typer.Option(help="Rows per second.")] = 30.0,
+    workers: Workers = 1,
     option: FitSettings = None,
     json_file: Json = None,
     quiet: Quiet = False,
@@ -80,7 +83,8 @@ def bench_gait(
     check_targets([json_file])
     result = gait_study(
         data, features=named(features) or (), seeds=seeds, rate=rate,
-        methods=named(methods) or METHODS, say=sayer(quiet), **options(option or []),
+        methods=named(methods) or METHODS, workers=workers, say=sayer(quiet),
+        **options(option or []),
     )  # fmt: skip
     write_json(json_file, result)
 
@@ -94,6 +98,7 @@ def bench_vehicles(
     methods: Annotated[str, typer.Option(help="Which, as lda,mechtrace (default: all).")] = "",
     seeds: Annotated[int, typer.Option(help="Fits of each fold.", min=1)] = 5,
     folds: Annotated[int, typer.Option(help="Parts that sequences are dealt to.", min=2)] = 5,
+    workers: Workers = 1,
     option: FitSettings = None,
     json_file: Json = None,
     quiet: Quiet = False,
@@ -112,8 +117,8 @@ def bench_vehicles(
     check_targets([json_file])
     vehicle_study(
         data, features=named(features) or (), seeds=seeds, methods=named(methods) or METHODS,
-        folds=folds, say=sayer(quiet), keep=lambda result: write_json(json_file, result),
-        **options(option or []),
+        folds=folds, workers=workers, say=sayer(quiet),
+        keep=lambda result: write_json(json_file, result), **options(option or []),
     )  # fmt: skip
 
 

@@ -8,9 +8,9 @@ trials joined to a way there and back, and again on channels that hold no speed 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -33,6 +33,7 @@ from ..evaluate import (
     mean_figures,
     truth_of_share,
 )
+from ..jobs.spread import spread
 from ..metrics import known_mean
 from ..series import Panel
 from ..store import versions
@@ -114,10 +115,14 @@ def gait_study(
     seeds: int = 3,
     rate: float = 30.0,
     methods: Sequence[str] = METHODS,
+    workers: int = 1,
     say: Callable[[str], None] = print,
     **settings: Any,
 ) -> dict[str, Any]:
-    """Every method on every left-out subject; rows of single trials and their means."""
+    """Every method on every left-out subject; rows of single trials and their means.
+
+    Folds are learned by `workers` processes beside one another.
+    """
     unknown = [name for name in methods if name not in METHODS]
     if unknown:
         known = ", ".join(METHODS)
@@ -125,10 +130,15 @@ def gait_study(
     settings = SETTINGS | settings
     rows: list[dict[str, Any]] = []
     summary: list[dict[str, Any]] = []
+    calls = [(folder, rate, kind, number, methods, settings | {"seed": seed})
+             for kind in features for seed in range(seeds)
+             for number in range(len(_read(folder, rate, kind)[1]))]  # fmt: skip
+    for found, call in zip(spread(_of_fold, calls, workers), calls, strict=True):
+        rows += found
+        _, _, kind, number, _, its = call
+        groups = ", ".join(_read(folder, rate, kind)[1][number].groups)
+        say(f"{kind}, seed {its['seed']}, subjects {groups}: done")
     for kind in features:
-        recordings = cmu.read(folder, features=kind, rate=rate)
-        for seed in range(seeds):
-            rows += gait_of_seed(recordings, kind, methods, settings | {"seed": seed}, say)
         for method in methods:
             mine = [row for row in rows if (row["features"], row["method"]) == (kind, method)]
             summary.append({"features": kind, "method": method} | summarise(mine))
@@ -138,22 +148,31 @@ def gait_study(
 
 
 def gait_of_seed(
-    recordings: Recordings,
-    kind: str,
-    methods: Sequence[str],
-    settings: dict[str, Any],
-    say: Callable[[str], None],
+    kind: str, rate: float, methods: Sequence[str], settings: dict[str, Any]
 ) -> list[dict[str, Any]]:
     """Every method on every left-out subject, with the seed among the settings."""
-    rows: list[dict[str, Any]] = []
-    seed = settings["seed"]
-    for fold in leave_groups_out(recordings.panel):
-        began = time.perf_counter()
-        found = list(_fold(recordings, fold, methods, settings))
-        rows += [row | {"features": kind, "seed": seed} for row in found]
-        took = time.perf_counter() - began
-        say(f"{kind}, seed {seed}, subjects {', '.join(fold.groups)}: {took:.0f} s")
-    return rows
+    folds = range(len(_read(None, rate, kind)[1]))
+    found = (_of_fold(None, rate, kind, number, methods, settings) for number in folds)
+    return [row for rows in found for row in rows]
+
+
+def _of_fold(
+    folder: Path | None,
+    rate: float,
+    kind: str,
+    number: int,
+    methods: Sequence[str],
+    settings: dict[str, Any],
+) -> list[dict[str, Any]]:
+    recordings, folds = _read(folder, rate, kind)
+    about = {"features": kind, "seed": settings["seed"]}
+    return [row | about for row in _fold(recordings, folds[number], methods, settings)]
+
+
+@lru_cache(maxsize=2)  # a process learns several folds
+def _read(folder: Path | None, rate: float, kind: str) -> tuple[Recordings, list[Fold]]:
+    recordings = cmu.read(folder, features=kind, rate=rate)
+    return recordings, list(leave_groups_out(recordings.panel))
 
 
 def _fold(

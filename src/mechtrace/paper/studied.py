@@ -175,17 +175,15 @@ def _cartpole(job: StudyJob, settings: Options) -> Options:
 
 
 def _gait(job: StudyJob, settings: Options) -> Options:
-    recordings = cmu.read(features=job.features, rate=job.size["rate"])
     methods = job.size["methods"]
-    rows = gait.gait_of_seed(recordings, job.features, methods, settings, say=print)
+    rows = gait.gait_of_seed(job.features, job.size["rate"], methods, settings)
     return gait_figures(rows, methods)
 
 
 def _vehicles(job: StudyJob, settings: Options) -> Options:
-    tracks, methods = vehicles.Tracks.of(_uavdt()), job.size["methods"]
-    shares = tracks.shares(job.size["folds"])
-    rows = vehicles.vehicles_of_seed(tracks, shares, job.features, methods, settings)
-    return vehicle_figures(rows, job.features, methods, tracks.sets)
+    folder, methods = _uavdt(), job.size["methods"]
+    rows = vehicles.vehicles_of_seed(folder, job.features, methods, job.size["folds"], settings)
+    return vehicle_figures(rows, job.features, methods, vehicles.Tracks.of(folder).sets)
 
 
 def _frames(job: StudyJob, settings: Options) -> Options:
@@ -222,7 +220,7 @@ STUDIES = {
         },
         measure=_cartpole,
         settings=lambda features: OF_CART,
-        light={"smoke": TINY},
+        light={"smoke": TINY, "paper": {"steps": 8000}},
         check=lambda: None,
         words="{series:,} recordings of each regime, pictures of {size} x {size}",
     ),

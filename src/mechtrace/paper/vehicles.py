@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from ..errors import ConfigError
 from ..estimator import Trace
 from ..evaluate import UNKNOWN, Answer, figures, truth_of_share
 from ..fit import resolve_device
+from ..jobs.spread import spread
 from ..metrics import known_mean
 from ..store import versions
 from .sequences import Fold, by_track, deal, interval
@@ -101,17 +103,22 @@ def vehicle_study(
     seeds: int = 5,
     methods: Sequence[str] = METHODS,
     folds: int = 5,
+    workers: int = 1,
     say: Callable[[str], None] = print,
     keep: Callable[[dict[str, Any]], None] = lambda result: None,
     **settings: Any,
 ) -> dict[str, Any]:
-    """Every method on every left-out sequence; `keep` is given the result after every seed."""
+    """Every method on every left-out sequence; `keep` is given the result after every seed.
+
+    Folds are learned by `workers` processes beside one another.
+    """
     for names, known in ((features, tuple(BLOCKS)), (methods, METHODS)):
         unknown = [name for name in names if name not in known]
         if unknown:
             fix = f"use some of {', '.join(known)}"
             raise ConfigError(f"there is nothing called {unknown[0]!r} here", fix=fix)
-    tracks = Tracks.of(data_folder(uavdt.NAME, folder, uavdt.COMMAND))
+    folder = data_folder(uavdt.NAME, folder, uavdt.COMMAND)
+    tracks = _tracks(folder)
     shares = tracks.shares(folds)
     fitted = {kind: settings_of(kind) | settings for kind in features}
     device = Trace(**settings).config().fit.device
@@ -128,32 +135,50 @@ def vehicle_study(
         "machine": machine(resolve_device(device)),
         "versions": versions(),
     }  # fmt: skip
+    calls = [(folder, kind, share, methods, fitted[kind] | {"seed": seed})
+             for seed in range(seeds) for kind in features for share in shares]  # fmt: skip
     rows: list[dict[str, Any]] = []
     result: dict[str, Any] = {}
-    for seed in range(seeds):
-        for kind in features:
-            began = time.perf_counter()
-            rows += vehicles_of_seed(tracks, shares, kind, methods, fitted[kind] | {"seed": seed})
-            say(f"{kind}, seed {seed}: {time.perf_counter() - began:.0f} s")
-        result = {"seeds": seed + 1, **about, "turns": turns_of(rows),
-                  "summary": summarise(rows, features, methods, tracks.sets)}  # fmt: skip
-        keep(result)
+    of_a_seed = len(features) * len(shares)
+    for done, (found, took) in enumerate(spread(_of_share, calls, workers), start=1):
+        rows += found
+        _, kind, share, _, its = calls[done - 1]
+        say(f"{kind}, seed {its['seed']}, without {', '.join(share)}: {took:.0f} s")
+        if done % of_a_seed == 0:
+            of_seeds = [summarise([row for row in rows if row["seed"] == seed],
+                                  features, methods, tracks.sets)
+                        for seed in range(done // of_a_seed)]  # fmt: skip
+            result = {"seeds": len(of_seeds), **about, "turns": turns_of(rows),
+                      "summary": summarise(rows, features, methods, tracks.sets),
+                      "of_seeds": of_seeds}  # fmt: skip
+            keep(result)
     for row in result["summary"]:
         say(_words(row))
     return result
 
 
 def vehicles_of_seed(
-    tracks: Tracks,
-    shares: Sequence[Sequence[str]],
-    kind: str,
-    methods: Sequence[str],
-    settings: dict[str, Any],
+    folder: Path, kind: str, methods: Sequence[str], folds: int, settings: dict[str, Any]
 ) -> list[dict[str, Any]]:
     """Every method on all tracks of every left-out share, with the seed among the settings."""
+    shares = _tracks(folder).shares(folds)
+    found = (_of_share(folder, kind, share, methods, settings)[0] for share in shares)
+    return [row for rows in found for row in rows]
+
+
+_tracks = lru_cache(maxsize=1)(Tracks.of)  # a process learns several folds
+
+
+def _of_share(
+    folder: Path, kind: str, share: Sequence[str], methods: Sequence[str], settings: dict[str, Any]
+) -> tuple[list[dict[str, Any]], float]:
+    """Every method on the tracks of these sequences, learned from all others; and seconds."""
+    began = time.perf_counter()
+    tracks = _tracks(folder)
+    fold = Fold.of(tracks.straight, tracks.turns, share)
     about = {"features": kind, "seed": settings["seed"]}
-    folds = [Fold.of(tracks.straight, tracks.turns, share) for share in shares]
-    return [about | row for fold in folds for row in _fold(fold, kind, methods, settings)]
+    rows = [about | row for row in _fold(fold, kind, methods, settings)]
+    return rows, time.perf_counter() - began
 
 
 def _fold(

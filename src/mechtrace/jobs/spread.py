@@ -1,0 +1,37 @@
+"""Calls that do not need one another, some at once, each in one of a few processes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from typing import Any, TypeVar
+
+from ..blas import keep_to_threads
+from .runner import START
+
+T = TypeVar("T")
+
+
+def spread(
+    function: Callable[..., T], calls: Sequence[tuple[Any, ...]], workers: int
+) -> Iterator[T]:
+    """`function(*call)` of every call, in their order; with one worker in this process.
+
+    >>> list(spread(divmod, [(7, 2), (9, 4)], workers=1))
+    [(3, 1), (2, 1)]
+    """
+    if workers == 1:
+        for call in calls:
+            yield function(*call)
+        return
+    threads = max(1, (os.cpu_count() or 1) // workers)
+    pool = ProcessPoolExecutor(
+        workers, mp_context=get_context(START), initializer=keep_to_threads, initargs=(threads,)
+    )
+    try:
+        for future in [pool.submit(function, *call) for call in calls]:
+            yield future.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
