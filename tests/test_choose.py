@@ -71,3 +71,27 @@ def test_a_little_is_no_reason_to_leave_the_mechanisms(monkeypatch):
     assert found.blocks == ("conditional(1)",)
     monkeypatch.setattr("mechtrace.recover.choose.TELLING", 1.0)
     assert "static" in choose(material(values, expected), NAMES[:2], kinds, lags=2).blocks
+
+
+def test_levels_of_subjects_that_are_left_out_tell_nothing():
+    rng = np.random.default_rng(4)
+    kinds, number = np.tile([0, 1], 16), np.repeat(np.arange(4), 8)
+    values = rng.standard_normal((32, 60, 4))
+    # every subject shows the regime in a channel of its own
+    values[np.arange(32), :, number] += np.where(kinds, 3, -3)[:, None]
+    expected = np.zeros((32, 60, 2, 4))
+    alike = choose(material(values, expected), NAMES[:2], kinds, lags=2)
+    assert alike.blocks == ("static",)
+    subject = np.array(["a", "b", "c", "d"])[number]
+    apart = choose(material(values, expected), NAMES[:2], kinds, lags=2, group=subject)
+    assert apart.blocks == ("conditional(1)",)
+    assert apart.errors["static"] > 2 * alike.errors["static"]
+
+
+def test_of_what_looks_at_levels_the_best_is_taken():
+    rng = np.random.default_rng(5)
+    values = rng.standard_normal((16, 60, 2))
+    values[..., 0] += np.where(REGIME, 0.7, -0.7)[:, None]
+    found = choose(material(values, np.zeros((16, 60, 2, 2))), NAMES, REGIME, lags=2)
+    levels = {name: found.errors[name] for name in ("static", "moments(8)")}
+    assert found.blocks[0] == min(levels, key=levels.__getitem__)

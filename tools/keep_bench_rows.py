@@ -1,9 +1,8 @@
 """Put what `mechtrace bench` found where `mechtrace reproduce --scale paper` looks for it.
 
-Both make the same calls, so that single seeds in results/gait-cmu.json and cartpole-*.json need
-not be computed again where size and settings agree. The file of the vehicles has no single seeds,
-and that of the frames is older than the way in which evidence is chosen now: nothing is taken from
-these.
+Both make the same calls, so that single seeds in results/gait-cmu.json, vehicles-uavdt.json and
+cartpole-*.json need not be computed again where size and settings agree. The file of the frames is
+older than the way in which evidence is chosen now: nothing is taken from it.
 """
 
 from __future__ import annotations
@@ -21,9 +20,11 @@ from mechtrace.paper.plan import asked
 from mechtrace.paper.studied import (
     Studied,
     StudyJob,
+    by_method,
     cartpole_figures,
     gait_figures,
 )
+from mechtrace.paper.vehicle_methods import NCTRL
 
 ROOT = Path(__file__).parent.parent
 #: Not part of what was found.
@@ -35,12 +36,12 @@ Found = Iterator[tuple[StudyJob, dict[str, Any]]]
 def keep(results: Path, folder: Path) -> list[str]:
     """Write a row for each seed that agrees; the stems of those that were taken."""
     taken = []
-    for pattern, read in (("gait-cmu.json", _gait), ("cartpole-*.json", _cartpole)):
+    for pattern, read in KINDS:
         for path in sorted(results.glob(pattern)):
             result = json.loads(path.read_text(encoding="utf-8"))
             where = result.get("machine", "a machine that was not noted")
             for job, figures in read(result):
-                if _trained_alike(job, result["settings"]):
+                if _trained_alike(job, result["settings"].get(job.features, result["settings"])):
                     row = job.found(figures, None, where, result["versions"])
                     job.keep(folder, row | {"kept_from": path.name})
                     taken.append(job.stem)
@@ -71,6 +72,18 @@ def _gait(result: dict[str, Any]) -> Found:
                 yield job, gait_figures(mine, job.size["methods"])
 
 
+def _vehicles(result: dict[str, Any]) -> Found:
+    for source in asked(["vehicles"]):
+        assert isinstance(source, Studied)
+        for seed, summary in enumerate(result.get("of_seeds", ())):
+            job = _job("vehicles", source.features, seed)
+            mine = [one for one in summary if one["features"] == source.features]
+            # one of them learns with the first seed alone
+            known = {one["method"] for one in mine} | {NCTRL}
+            if len(result["folds"]) == job.size["folds"] and known >= set(job.size["methods"]):
+                yield job, by_method(mine)
+
+
 def _cartpole(result: dict[str, Any]) -> Found:
     size = {name: result[name] for name in ("size", "length", "trials")}
     size["series"] = result["series_per_regime"]
@@ -79,6 +92,12 @@ def _cartpole(result: dict[str, Any]) -> Found:
         if size == job.size and set(found["recovery"]) == {"3", "5"}:
             yield job, found
 
+
+KINDS = (
+    ("gait-cmu.json", _gait),
+    ("vehicles-uavdt.json", _vehicles),
+    ("cartpole-*.json", _cartpole),
+)
 
 if __name__ == "__main__":
     out = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "results" / "paper"

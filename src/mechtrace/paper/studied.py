@@ -154,8 +154,13 @@ def vehicle_figures(
     rows: Sequence[Options], features: str, methods: Sequence[str], sets: dict[str, set[str]]
 ) -> Options:
     """Means and medians over turns, by method and set of turns."""
+    return by_method(vehicles.summarise(rows, [features], methods, sets))
+
+
+def by_method(summary: Sequence[Options]) -> Options:
+    """What was found of vehicles, by method and set of turns."""
     found: Options = {}
-    for one in vehicles.summarise(rows, [features], methods, sets):
+    for one in summary:
         found.setdefault(one["method"], {})[one["set"]] = one
     return found
 

@@ -58,7 +58,34 @@ def rank_within(regime: np.ndarray) -> np.ndarray:
     return out
 
 
-def choose(material: Material, names: list[str], regime: np.ndarray, lags: int) -> Choice:
+def halves(regime: np.ndarray, group: np.ndarray | None = None) -> np.ndarray:
+    """Two halves (0 or 1) of the series of every regime; a group is in one of them if it can be.
+
+    What levels tell of subjects that were measured, they need not tell of a new one.
+
+    >>> halves(np.array([0, 0, 0, 0, 1, 1]), np.array(["a", "a", "b", "b", "b", "b"])).tolist()
+    [0, 0, 1, 1, 0, 1]
+    """
+    out = rank_within(regime) % 2
+    if group is None:
+        return out
+    number = np.unique(group, return_inverse=True)[1]
+    for code in np.unique(regime):
+        mine = regime == code
+        several, own = np.unique(number[mine], return_inverse=True)
+        if len(several) > 1:
+            of_all = number[mine] % 2
+            out[mine] = of_all if np.ptp(of_all) else own % 2
+    return out
+
+
+def choose(
+    material: Material,
+    names: list[str],
+    regime: np.ndarray,
+    lags: int,
+    group: np.ndarray | None = None,
+) -> Choice:
     """Start from the best single block and add others while that clearly helps.
 
     With a single series of some regime nothing can be left out: the first block is taken.
@@ -67,7 +94,9 @@ def choose(material: Material, names: list[str], regime: np.ndarray, lags: int) 
         return Choice(tuple(names[:1]), (PLAIN, "static"), {})
     rank = rank_within(regime)
     some = np.flatnonzero(rank < max(4, SERIES // (1 + regime.max())))
-    judge = _Judge(regime[some], rank[some] % 2, lags)
+    judge = _Judge(
+        regime[some], halves(regime[some], None if group is None else group[some]), lags
+    )
     evidence: dict[str, Evidence] = {}
     tried: dict[str, np.ndarray] = {}
     further = {"conditional": True, "moments": True, "static": True}
@@ -96,7 +125,11 @@ def choose(material: Material, names: list[str], regime: np.ndarray, lags: int) 
     chosen = names[:1]
     for name in names[1:]:
         errors = tried[name]
-        if not rash(chosen, name, errors) and _clearly_better(errors, tried[joined(chosen)]):
+        before = tried[joined(chosen)]
+        # the mechanisms are only left for good reason; of what looks at levels the best will do
+        levels = "conditional" not in (parse(name)[0], parse(chosen[0])[0])
+        better = errors.mean() < before.mean() if levels else _clearly_better(errors, before)
+        if better and not rash(chosen, name, errors):
             chosen = [name]
     while True:
         kinds = {parse(name)[0] for name in chosen}
