@@ -8,7 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import LinearConstraint, minimize
 
-from mechtrace.recover import chain, constrained
+from mechtrace.errors import DataError
+from mechtrace.recover import chain, constrained, interior
 from mechtrace.recover.constrained import Optimum, solve
 from mechtrace.recover.evidence import Evidence, Plane
 from mechtrace.recover.statespace import START_SCALE
@@ -242,3 +243,11 @@ def test_more_start_precision_pulls_the_first_step_to_the_middle():
     ]
     assert distance[0] > distance[1] > distance[2]
     assert distance[2] < 0.01
+
+
+def test_what_cannot_be_solved_is_said_in_a_sentence(monkeypatch):
+    monkeypatch.setattr(constrained, "MAX_ROUNDS", 0)
+    monkeypatch.setattr(interior, "MAX_ITERATIONS", 1)
+    plane, elapsed = problem(0, off=1.0)
+    with pytest.raises(DataError, match=r"the curves of 1 of 1 recordings .* without bias"):
+        solve(plane, np.array([0.01]), elapsed)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import lapack
 
+from ..errors import DataError
 from .chain import factorise
 
 MAX_ITERATIONS = 60
@@ -40,8 +41,10 @@ def solve(
         open_ = open_[~solved]
         if not len(open_):
             return alpha.transpose(2, 1, 0), dual.transpose(2, 1, 0)
-    raise FloatingPointError(
-        f"{len(open_)} of {series} series missed their optimum in {MAX_ITERATIONS} steps"
+    raise DataError(
+        f"the curves of {len(open_)} of {series} recordings cannot be computed: what they show is"
+        " too certain for numbers of a computer",
+        fix="look for channels that never vary, or recover without bias",
     )
 
 
