@@ -126,8 +126,8 @@ def choose(
     for name in names[1:]:
         errors = tried[name]
         before = tried[joined(chosen)]
-        # the mechanisms are only left for good reason; of what looks at levels the best will do
-        levels = "conditional" not in (parse(name)[0], parse(chosen[0])[0])
+        # mechanisms are only left, and windows only grow, for good reason; else the better one
+        levels = {parse(name)[0], parse(chosen[0])[0]} == {"static", "moments"}
         better = errors.mean() < before.mean() if levels else _clearly_better(errors, before)
         if better and not rash(chosen, name, errors):
             chosen = [name]
