@@ -280,8 +280,10 @@ def bench_files(folder):
 
     rows = [
         {"method": method, "kind": "change", "pearson": 0.5 + 0.1 * seed, "mae": None,
-         "run_share": 0.5, "features": kind, "seed": seed}
+         "run_share": 0.5, "walking": 0.1, "walking_rows": 3, "running": 0.9, "running_rows": 3,
+         "features": kind, "seed": seed}
         for kind in ("paper", "legs") for seed in (0, 1) for method in gait.METHODS
+        if seed == 0 or method != gait.NCTRL
     ]  # fmt: skip
     made = {"gait-cmu": about(gait.SETTINGS) | {"rows": rows, "rate": 30.0, "seeds": 2}}
     cart = {
@@ -293,7 +295,7 @@ def bench_files(folder):
         "seed": 4,
     }
     cart["recovery"] = [{"active": count, "pooled": 0.7} for count in (3, 5)]
-    made["cartpole-1000"] = about({"latents": 4, "lags": 2}) | {
+    made["cartpole-1000"] = about({"latents": 4, "lags": 2, "steps": 8000}) | {
         "series_per_regime": 1000, "size": 64, "length": 100, "trials": 200, "rows": [cart],
         "machine": "abacus",
     }  # fmt: skip

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-
-from paper_findings import findings
 
 from mechtrace.paper import compare
 from mechtrace.paper.contestants import SIZES
@@ -17,6 +16,9 @@ from mechtrace.paper.kept import Kept
 from mechtrace.paper.models import SCALES
 from mechtrace.paper.plan import TABLES, Table
 from mechtrace.paper.studied import STUDIES, size_in_words
+
+sys.path.insert(0, str(Path(__file__).parent))
+from paper_findings import findings
 
 ROOT = Path(__file__).parent.parent
 RESULTS, DOCS = ROOT / "results" / "paper", ROOT / "docs"

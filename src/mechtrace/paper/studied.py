@@ -249,7 +249,7 @@ STUDIES = {
         },
         measure=_vehicles,
         settings=vehicles.settings_of,
-        light={"smoke": TINY},
+        light={"smoke": TINY | {"steps": 120}},
         check=_uavdt,
         words="sequences left out in {folds} folds",
     ),
