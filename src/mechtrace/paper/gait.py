@@ -17,6 +17,7 @@ from typing import Any, cast
 import numpy as np
 
 from ..baselines import Method, make
+from ..bench import machine
 from ..datasets import cmu
 from ..datasets.gait import mean_speeds, speed_proxy
 from ..datasets.recordings import Recordings
@@ -33,6 +34,7 @@ from ..evaluate import (
     mean_figures,
     truth_of_share,
 )
+from ..fit import resolve_device
 from ..jobs.spread import spread
 from ..metrics import known_mean
 from ..series import Panel
@@ -143,7 +145,9 @@ def gait_study(
             mine = [row for row in rows if (row["features"], row["method"]) == (kind, method)]
             summary.append({"features": kind, "method": method} | summarise(mine))
             say(f"{kind} {method}: {_words(summary[-1])}")
-    about = {"rate": rate, "seeds": seeds, "settings": Trace(**settings).get_params()}
+    trace = Trace(**settings)
+    where = machine(resolve_device(trace.config().fit.device))
+    about = {"rate": rate, "seeds": seeds, "settings": trace.get_params(), "machine": where}
     return {"summary": summary, "rows": rows, **about, "versions": versions()}
 
 
