@@ -95,3 +95,13 @@ def test_of_what_looks_at_levels_the_best_is_taken():
     found = choose(material(values, np.zeros((16, 60, 2, 2))), NAMES, REGIME, lags=2)
     levels = {name: found.errors[name] for name in ("static", "moments(8)")}
     assert found.blocks[0] == min(levels, key=levels.__getitem__)
+
+
+def test_series_too_short_for_a_window_do_not_break_the_choice():
+    rng = np.random.default_rng(6)
+    kinds, subject = np.tile([0, 1], 8), np.repeat(["a", "b"], 8)
+    values = rng.standard_normal((16, 60, 2)) + 2 * kinds[:, None, None]
+    values[subject == "b", 4:] = np.nan  # of one subject there are four steps
+    expected = np.zeros((16, 60, 2, 2))
+    found = choose(material(values, expected), NAMES, kinds, lags=2, group=subject)
+    assert np.isfinite(list(found.errors.values())).all()

@@ -166,8 +166,14 @@ class _Judge:
     def left_out(self, name: str, values: np.ndarray, expected: np.ndarray | None) -> Evidence:
         """Evidence of every series with the block measured on the other half."""
         found: list[tuple[np.ndarray, Evidence]] = []
+        seen_at = np.isfinite(values).all(-1)
+        if expected is not None:
+            seen_at &= np.isfinite(expected).all((-2, -1))
+        usable = seen_at.any(axis=1)
         for half in (0, 1):
-            mine, others = self.half == half, self.half != half
+            mine, others = self.half == half, (self.half != half) & usable
+            if len(np.unique(self.regime[others])) < len(np.unique(self.regime)):
+                others = usable  # those of the other half are too short, or all missing
 
             def part(array: np.ndarray | None, rows: np.ndarray) -> np.ndarray | None:
                 return None if array is None else array[rows]
