@@ -1,8 +1,7 @@
 """Put what `mechtrace bench` found where `mechtrace reproduce --scale paper` looks for it.
 
-Both make the same calls, so that single seeds in results/gait-cmu.json, vehicles-uavdt.json and
-cartpole-*.json need not be computed again where size and settings agree. The file of the frames is
-older than the way in which evidence is chosen now: nothing is taken from it.
+Both make the same calls, so that single seeds in results/gait-cmu.json, vehicles-uavdt.json,
+vehicle-frames.json and cartpole-*.json need not be computed again where size and settings agree.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from mechtrace.paper.studied import (
     StudyJob,
     by_method,
     cartpole_figures,
+    frame_figures,
     gait_figures,
 )
 from mechtrace.paper.vehicle_methods import NCTRL
@@ -83,6 +83,13 @@ def _vehicles(result: dict[str, Any]) -> Found:
                 yield job, by_method(mine)
 
 
+def _frames(result: dict[str, Any]) -> Found:
+    for row in result["rows"]:
+        job = _job("frames", "trails", row["seed"])
+        if result["tracks_per_regime"] == job.size["tracks"]:
+            yield job, frame_figures(row, result["heuristics"])
+
+
 def _cartpole(result: dict[str, Any]) -> Found:
     size = {name: result[name] for name in ("size", "length", "trials")}
     size["series"] = result["series_per_regime"]
@@ -95,6 +102,7 @@ def _cartpole(result: dict[str, Any]) -> Found:
 KINDS = (
     ("gait-cmu.json", _gait),
     ("vehicles-uavdt.json", _vehicles),
+    ("vehicle-frames.json", _frames),
     ("cartpole-*.json", _cartpole),
 )
 
