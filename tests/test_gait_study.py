@@ -52,7 +52,7 @@ def test_spreads_are_over_seeds_and_over_trials():
 
 @pytest.mark.filterwarnings("ignore::mechtrace.errors.FitWarning")
 def test_nctrl_takes_part_with_one_seed(tmp_path, monkeypatch):
-    monkeypatch.setattr("mechtrace.paper.gait.SHOWN", 500)
+    monkeypatch.setattr("mechtrace.paper.yardsticks.SHOWN", 500)
     people(tmp_path, seconds=1.5, new="transition")
     methods = ["told-line", "nctrl-hard"]
     result = gait_study(tmp_path, features=["legs"], seeds=2, methods=methods, say=lambda text: 0)

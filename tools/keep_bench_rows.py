@@ -24,7 +24,7 @@ from mechtrace.paper.studied import (
     frame_figures,
     gait_figures,
 )
-from mechtrace.paper.vehicle_methods import NCTRL
+from mechtrace.paper.yardsticks import NCTRL
 
 ROOT = Path(__file__).parent.parent
 #: Not part of what was found.

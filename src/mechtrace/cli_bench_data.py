@@ -27,6 +27,7 @@ from .cli_options import (
 
 __all__ = ["bench_app"]
 
+Methods = Annotated[str, typer.Option(help="Which, as lda,mechtrace (default: all).")]
 Workers = Annotated[int, typer.Option(help="Folds that are learned at once.", min=1)]
 
 
@@ -64,7 +65,7 @@ def bench_gait(
         Path | None, typer.Option(help="Folder of trials (default: below $MECHTRACE_DATA).")
     ] = None,
     features: Annotated[str, typer.Option(help="Sets of channels.")] = "paper,legs",
-    methods: Annotated[str, typer.Option(help="Which, as lda,mechtrace (default: all).")] = "",
+    methods: Methods = "",
     seeds: Annotated[int, typer.Option(help="Fits of each fold.", min=1)] = 3,
     rate: Annotated[float, typer.Option(help="Rows per second.")] = 30.0,
     workers: Workers = 1,
@@ -95,7 +96,7 @@ def bench_vehicles(
         Path | None, typer.Option(help="Folder of tracks (default: below $MECHTRACE_DATA).")
     ] = None,
     features: Annotated[str, typer.Option(help="Sets of channels.")] = "motion,direction,shape",
-    methods: Annotated[str, typer.Option(help="Which, as lda,mechtrace (default: all).")] = "",
+    methods: Methods = "",
     seeds: Annotated[int, typer.Option(help="Fits of each fold.", min=1)] = 5,
     folds: Annotated[int, typer.Option(help="Parts that sequences are dealt to.", min=2)] = 5,
     workers: Workers = 1,

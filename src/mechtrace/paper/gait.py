@@ -16,7 +16,6 @@ from typing import Any, cast
 
 import numpy as np
 
-from ..baselines import Method, make
 from ..bench import machine
 from ..datasets import cmu
 from ..datasets.gait import mean_speeds, speed_proxy
@@ -39,13 +38,11 @@ from ..jobs.spread import spread
 from ..metrics import known_mean
 from ..series import Panel
 from ..store import versions
-from .yardsticks import TOLD, told_line
+from .yardsticks import NCTRL, TOLD, answers_by, taught, told_line
 
 #: What practitioners would do instead; they learn from all training subjects, as none has
 #: anything to select on the held-out ones.
 CLASSIC = ("straight-line", "lda", "logistic-regression", "gaussian-hmm")
-#: Learns much longer than all others together, so it is shown fewer transitions by one seed alone.
-NCTRL, SHOWN = "nctrl-hard", 100_000
 OURS: dict[str, dict[str, Any]] = {"algorithm1": {"method": "algorithm1"}, "mechtrace": {}}
 METHODS = (TOLD, *CLASSIC, NCTRL, *OURS)
 RUN, WALK = "run", "walk"
@@ -219,16 +216,8 @@ def _asked(
         return lambda part: answers_of(
             ours.recover(part.test.panel.without_labels(), **OURS[method])
         )
-    trained = {"transitions": SHOWN, "holdout": settings["holdout"]}
-    more = trained if method == NCTRL else {"holdout": 0.0}
-    learned = make(method, seed=settings["seed"], latents=settings["latents"], **more).fit(learn)
-    return lambda part: _curves(learned, part.test.panel.without_labels())
-
-
-def _curves(learned: Method, test: Panel) -> list[Answer]:
-    curves = learned.weights(test)
-    assert curves is not None  # all of these answer
-    return [Answer(test.time_of(i), curve) for i, curve in enumerate(curves)]
+    learned = taught(method, learn, settings)
+    return lambda part: answers_by(learned, part.test.panel.without_labels())
 
 
 def _joined(panel: Panel, pairs: Sequence[tuple[int, int]]) -> Panel:

@@ -23,7 +23,7 @@ from ..progress import duration
 from ..store import versions
 from ..studies.cartpole import SETTINGS as OF_CART
 from ..studies.cartpole import cartpole_of_seed
-from . import gait, turn, vehicle_methods, vehicles
+from . import gait, turn, vehicle_methods, vehicles, yardsticks
 from .models import Scale
 
 Options = dict[str, Any]
@@ -207,7 +207,7 @@ def _frames_there() -> None:
 
 
 #: Left out of quick comparisons: these take as long as all others together.
-SLOW = ("logistic-regression", "gaussian-hmm", vehicle_methods.NCTRL)
+SLOW = ("logistic-regression", "gaussian-hmm", yardsticks.NCTRL)
 
 
 def _fast(methods: Sequence[str]) -> tuple[str, ...]:

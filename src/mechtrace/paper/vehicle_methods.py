@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..baselines import Method, make
+from ..baselines import Method
 from ..baselines.heuristics import direction_proxy
 from ..datasets.recordings import Recordings
 from ..datasets.tracks import Track
@@ -16,14 +16,12 @@ from ..estimator import Trace
 from ..evaluate import Answer, truth_of_share
 from ..recover.trajectory import Trajectory
 from ..series import Panel
-from .yardsticks import TOLD, told_line
+from .yardsticks import NCTRL, TOLD, answers_by, taught, told_line
 
 #: The direction of the centres over half a second, whatever the features: what the proxy is made
 #: of, so nothing is expected to be closer to it.
 CENTROID = "centroid"
 CLASSIC = ("lda", "logistic-regression", "gaussian-hmm")
-#: Learns as long as all others together, so it is shown fewer transitions and by one seed alone.
-NCTRL, SHOWN = "nctrl-hard", 100_000
 #: One model in two ways: the paper's recovery, and ours with the evidence that the model chose by
 #: itself; and the mean of the curves of several fits, with the evidence of the protocol.
 ALGORITHM1, AUTO, OURS = "algorithm1", "mechtrace-auto", "mechtrace"
@@ -68,9 +66,7 @@ class Contenders:
             return [mean_answer(paths) for paths in zip(*several, strict=True)]
         if method in self._ways:
             return [Answer.of(path) for path in self.paths(method, panel)]
-        curves = self._method(method).weights(panel)
-        assert curves is not None  # all of these answer
-        return [Answer(panel.time_of(i), curve) for i, curve in enumerate(curves)]
+        return answers_by(self._method(method), panel)
 
     def paths(self, method: str, panel: Panel, fit: int = 0) -> list[Trajectory]:
         """Of one of our own ways, by one of the fits."""
@@ -87,11 +83,7 @@ class Contenders:
 
     def _method(self, name: str) -> Method:
         if name not in self._learned:
-            seed, latents = self.settings["seed"], self.settings["latents"]
-            trained = {"transitions": SHOWN, "holdout": self.settings["holdout"]}
-            more = trained if name == NCTRL else {"holdout": 0.0}  # nothing to select
-            method = make(name, seed=seed, latents=latents, **more)
-            self._learned[name] = method.fit(self.learn)
+            self._learned[name] = taught(name, self.learn, self.settings)
         return self._learned[name]
 
     def _centroid(self, moments: np.ndarray, track: Track) -> Answer:
