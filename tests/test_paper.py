@@ -12,7 +12,7 @@ from matplotlib import pyplot
 
 from mechtrace.baselines import contest
 from mechtrace.datasets.recordings import VARIABLE
-from mechtrace.paper import compare, figures, measures, tables, vehicle_methods
+from mechtrace.paper import compare, figures, measures, tables, yardsticks
 from mechtrace.paper.contestants import Contestant
 from mechtrace.paper.entries import Ask, Entry, Place
 from mechtrace.paper.kept import Kept
@@ -38,7 +38,7 @@ def kept(tmp_path_factory):
     (folder / "smoke").mkdir()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(VARIABLE, str(data))
-        patch.setattr(vehicle_methods, "SHOWN", 2000)  # transitions for NCTRL
+        patch.setattr(yardsticks, "SHOWN", 2000)  # transitions for NCTRL
         for job in jobs_for(list(TABLES), scale="smoke", seeds=1, device="cpu"):
             job.keep(folder / "smoke", job.run(folder / "smoke"))
     return folder
