@@ -30,6 +30,7 @@ from mechtrace.diagnose.geometry import (
     worst_deviation,
 )
 from mechtrace.diagnose.judge import HARDLY, SEPARATED
+from mechtrace.diagnose.resample import PureSeries
 from mechtrace.diagnose.residual import convexity, level_test, paper_test
 from mechtrace.diagnose.shape import backtracking, crossing, longest_monotone, shape_kept
 from mechtrace.errors import NotFitted
@@ -93,6 +94,58 @@ def test_missing_steps_and_short_recordings():
     assert 0 < test.p_value <= 1
     assert not test.unusual[[0, 1, 7]].any()
     assert 0 < level_test(row[2:4], pure).p_value <= 1
+
+
+def of_groups(rng, groups, each, steps=40, apart=0.5):
+    """Surprises of series whose groups differ by factors, and whose they are."""
+    group = np.repeat(np.arange(groups), each)
+    factor = np.exp(apart * rng.standard_normal(groups))[group]
+    return dependent_surprise(rng, groups * each, steps) * factor[:, None], group
+
+
+def alarms(rng, groups, *, told, factor=1.0, recordings=150):
+    """Share of recordings of other groups that the level calls odd at 5 %."""
+    p = []
+    for _ in range(recordings):
+        pure, group = of_groups(rng, groups, each=6)
+        (row,), _ = of_groups(rng, 1, each=1)
+        p.append(level_test(factor * row, pure, group if told else None).p_value)
+    return np.mean(np.array(p) <= 0.05)
+
+
+@pytest.mark.parametrize("groups", [2, 3, 6])
+def test_another_group_is_not_odd_by_itself(groups):
+    """Size holds where groups differ, even if few are known."""
+    assert alarms(np.random.default_rng(groups), groups, told=True) <= 0.09
+
+
+def test_who_is_not_told_of_groups_raises_alarms():
+    assert alarms(np.random.default_rng(2), 2, told=False) >= 0.2
+
+
+def test_what_no_group_does_is_odd_all_the_same():
+    rng = np.random.default_rng(0)
+    assert alarms(rng, 6, told=True, factor=10.0) >= 0.8
+
+
+def test_groups_of_one_kind_cost_next_to_nothing():
+    """Groups that do not differ leave the level where it was."""
+    rng = np.random.default_rng(1)
+    pure, group = of_groups(rng, 8, each=10, apart=0.0)
+    row = 2.0 * dependent_surprise(rng, 1, 40)[0]
+    assert level_test(row, pure, group).p_value < 0.05
+
+
+def test_made_up_recordings_are_of_one_group():
+    lengths, group = np.array([9, 8, 0, 7, 9]), np.array([4, 4, 4, 6, 6])
+    series = PureSeries(lengths, group)
+    assert series.groups == 2
+    wanted = np.arange(50)
+    for place, which, rows in series.stretches(20, wanted, np.random.default_rng(0)):
+        assert np.array_equal(group[which], np.where(wanted % 2, 6, 4))
+        assert rows.shape == (50, place.stop - place.start)
+        assert (rows < lengths[which][:, None]).all()
+    assert PureSeries(lengths, np.empty(0)).groups == 0
 
 
 def test_the_papers_test_is_there_for_comparison():
@@ -488,6 +541,20 @@ def test_unexplained_stretches_are_named_in_the_users_time(trained, world):
     assert finding.level == "bad"
     assert "none of the known mechanisms" in finding.meaning
     assert "10" in finding.meaning.split("from ")[1]
+
+
+def test_one_held_out_group_raises_no_more_than_a_suspicion(trained, world):
+    path = trained.recover(world.transition("simple", series=1, seed=2).panel)
+    loud = path.surprise.copy()
+    loud[10:16] = 50.0
+    odd = dataclasses.replace(path, surprise=loud, observed=None)
+    known = trained.reference_
+    for groups, level in [(0, "bad"), (1, "caution")]:
+        group = np.zeros(groups * len(known.surprise), int)
+        told = dataclasses.replace(known, group=group)
+        finding = diagnose(odd, told)["convexity"]
+        assert finding.level == level
+        assert ("another group" in finding.meaning) == (groups == 1)
 
 
 def test_the_verdict_is_that_of_the_worst_finding():

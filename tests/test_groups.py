@@ -61,6 +61,20 @@ def test_groups_travel_with_the_panel(panel, tmp_path):
     assert other.fingerprint() != panel.fingerprint()
 
 
+def test_a_model_knows_whose_series_say_what_is_normal(tmp_path):
+    turn = {"walk": np.cumsum(np.full(40, 0.2)), "run": np.cumsum(np.full(40, 0.6))}
+    values = [np.stack([np.sin(turn[name]), np.cos(turn[name])], axis=-1) for name in REGIMES]
+    values = np.array(values) + 0.1 * np.random.default_rng(0).normal(size=(8, 40, 2))
+    panel = mt.Panel.from_arrays(values, regime=REGIMES, groups=GROUPS)
+    model = mt.Trace(latents=2, steps=60, holdout=0.5, align=False).fit(panel, progress=False)
+    model.save(tmp_path / "m.mechtrace")
+    held = mt.load(tmp_path / "m.mechtrace").reference_
+    assert len(held.group) == len(held.surprise) == len(held.pure_error) == len(held.pure_group)
+    assert 2 <= len(np.unique(held.group)) < len(held.group)
+    path = model.recover(panel[[0]].without_labels())
+    assert 0 < model.diagnose(path)["convexity"].value <= 1
+
+
 def test_a_group_column_may_name_the_series_too(tmp_path):
     frame = pd.DataFrame({
         "subject": np.repeat(["p", "q"], 20), "trial": np.tile(np.repeat([1, 2], 10), 2),

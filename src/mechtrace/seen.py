@@ -75,4 +75,5 @@ def measure_reference(model: SequentialVAE, pieces: Panel, regime: np.ndarray) -
     names = candidates(lags, int(np.median((position >= 0).sum(axis=0))))
     choice = choose(material, names, regime, lags, pieces.groups)
     by_series = mean.swapaxes(0, 1)
-    return Reference.of_material(by_series, scale.swapaxes(0, 1), material, regime, choice)
+    widths = scale.swapaxes(0, 1)
+    return Reference.of_material(by_series, widths, material, regime, choice, pieces.groups)

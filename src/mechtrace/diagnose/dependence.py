@@ -6,7 +6,8 @@ with independent N(0, 1/RIDGE) entries of B, against B = 0. It is averaged over 
 lengths and places. Nothing depends on the axes of the latents or knows which edge to expect.
 
 What is normal is not taken from a formula but from recordings put together from left-out pure
-series, so errors of the learned model that pure series show too raise no alarm.
+series, so errors of the learned model that pure series show too raise no alarm; nor does what
+differs from one group of them to the other.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from scipy.special import logsumexp
 
 from ..recover.innovations import Innovations
 from ..recover.reference import Reference
-from .resample import front, share_above, stretches
+from .resample import PureSeries, front, share_above
 
 #: Prior precision of B for histories of unit size: one edge of the size of the noise in 8 x 8.
 RIDGE = 40.0
@@ -88,21 +89,23 @@ def _normal(reference: Reference, steps: int, trials: int) -> np.ndarray:
     known = np.isfinite(reference.pure_error).all(axis=-1)
     error = front(reference.pure_error.astype(float), known)
     past = front(reference.pure_past.astype(float), known)
-    lengths = known.sum(axis=1)
+    series = PureSeries(known.sum(axis=1), reference.pure_group)
     unit = _Unit.of(reference)
     block = min(steps, BLOCK)
     draws = DRAWS if trials == 1 and steps <= LONGEST else FEWER_DRAWS
     strength = np.empty(draws)
     for i in range(draws):
         rows = np.empty((2, trials, block), int)
-        for place, which, where in stretches(lengths, block, trials, rng):
+        for place, which, where in series.stretches(block, np.full(trials, i), rng):
             rows[0, :, place], rows[1, :, place] = which[:, None], where
         sums = unit.sums(error[rows[0], rows[1]], past[rows[0], rows[1]])
         strength[i] = _averaged(sums[0].sum(axis=0), _blocks(sums[1].sum(axis=0)))
     if steps > block:  # evidence of a long recording is the average of that of its blocks
-        chosen = rng.integers(draws, size=(draws, -(-steps // block)))
-        strength = logsumexp(strength[chosen], axis=1) - np.log(chosen.shape[1])
-    return strength
+        blocks, groups = -(-steps // block), max(1, series.groups)
+        of_group = np.arange(draws) % groups
+        chosen = of_group + groups * rng.integers(draws // groups, size=(blocks, draws))
+        strength = logsumexp(strength[chosen], axis=0) - np.log(blocks)
+    return series.of_another_group(strength, rng)
 
 
 @dataclass(frozen=True, eq=False)

@@ -153,16 +153,16 @@ def _convexity(path: Trajectory, reference: Reference) -> Finding:
         if test.depends
         else f"prediction errors are {test.level.excess:.2f} times the usual"
     )
-    return Finding(
-        "convexity",
-        level,
-        test.p_value,
-        MARGINAL,
-        f"Part of this recording is explained by none of the known mechanisms{where}: {how}."
-        f" {aside}",
+    meaning = f"Part of this recording is explained by none of the known mechanisms{where}: {how}."
+    step = (
         "Do not read the curve there. Look at the residual over time; add recordings of the"
-        " missing regime to the training data, or cut the stretch out.",
+        " missing regime to the training data, or cut the stretch out."
     )
+    if test.groups == 1:  # how much groups differ is not known: no more than a suspicion
+        level = "caution"
+        meaning += " Or it is just of another group: a single one was held out from training."
+        step += " To tell the two apart, hold out several groups (holdout=0.3)."
+    return Finding("convexity", level, test.p_value, MARGINAL, f"{meaning} {aside}", step)
 
 
 def _width(path: Trajectory) -> Finding:

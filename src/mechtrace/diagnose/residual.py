@@ -4,6 +4,7 @@ Two things can be odd about prediction errors. They may depend on the history (`
 mechanism does that is not in the model), or just be large (`level_test`: a burst, another sensor).
 In both, the filter has not seen the step that it is judged by, so no alpha is fitted to it,
 and what is normal comes from stretches of left-out pure series, dependence over time included.
+Where these are of named groups, a new one may differ from them as much as they do from each other.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from scipy.stats import ks_2samp
 from ..recover.innovations import Observed
 from ..recover.reference import Reference
 from .dependence import Dependence, dependence
-from .resample import front, share_above, stretches
+from .resample import PureSeries, front, share_above
 
 DRAWS = 1000
 #: Numbers (draws x rows) held at once for a long recording.
@@ -53,6 +54,7 @@ class Convexity:
 
     level: LevelTest
     dependence: Dependence | None  # None where the path or the model does not tell
+    groups: int = 0  # whose pure series say what is normal; 0 where no groups are named
 
     @property
     def p_value(self) -> float:
@@ -81,30 +83,43 @@ def convexity(
     """Test surprises (T,) and what was observed against pure series; None without evidence."""
     if not np.isfinite(surprise).any() or not np.isfinite(reference.surprise).any():
         return None
-    level = level_test(surprise, reference.surprise, trials=trials)
-    if observed is None:
-        return Convexity(level, None)
-    return Convexity(level, dependence(observed.innovations(reference.precision), reference))
+    level = level_test(surprise, reference.surprise, reference.group, trials=trials)
+    found = None
+    if observed is not None:
+        found = dependence(observed.innovations(reference.precision), reference)
+    return Convexity(level, found, len(np.unique(reference.group)))
 
 
 def level_test(
-    surprise: np.ndarray, pure: np.ndarray, *, trials: int = 1, seed: int = 0
+    surprise: np.ndarray,
+    pure: np.ndarray,
+    group: np.ndarray | None = None,
+    *,
+    trials: int = 1,
+    seed: int = 0,
 ) -> LevelTest:
-    """Compare (T,) surprises with those of pure series (n, T'), NaN where there is none."""
+    """Compare (T,) surprises with those of pure series (n, T') of groups (n,); NaN for none."""
     rows = np.flatnonzero(np.isfinite(surprise))
     found = surprise[rows]
     window = max(1, min(WINDOW, len(found)))
-    normal = _resampled(pure, len(found), trials, np.random.default_rng(seed))
+    rng = np.random.default_rng(seed)
+    series = PureSeries(np.isfinite(pure).sum(axis=1), np.empty(0) if group is None else group)
+    normal = _resampled(pure, series, len(found), trials, rng)
     usual = normal.mean()
     normal = normal * (TOLERATED if trials > 1 else 1.0)
     local, normal_local = _running_mean(found, window), _running_mean(normal, window)
-    highest = normal_local.max(axis=1)
+
+    def normal_log(sizes: np.ndarray) -> np.ndarray:
+        """Groups differ by factors, so their logarithms are compared."""
+        return series.of_another_group(_log(sizes), rng)
+
+    highest = normal_log(normal_local.max(axis=1))
     unusual = np.zeros(len(surprise), bool)
-    for start in np.flatnonzero(local > np.quantile(highest, 0.99)):
+    for start in np.flatnonzero(local > np.exp(np.quantile(highest, 0.99))):
         unusual[rows[start : start + window]] = True
     return LevelTest(
-        p_overall=share_above(normal.mean(axis=1), found.mean()),
-        p_window=share_above(highest, local.max()),
+        p_overall=share_above(normal_log(normal.mean(axis=1)), float(_log(found.mean()))),
+        p_window=share_above(highest, float(_log(local.max()))),
         excess=float(found.mean() / usual),
         peak=int(rows[int(local.argmax())]),
         unusual=unusual,
@@ -126,16 +141,21 @@ def static_residuals(latents: np.ndarray, means: np.ndarray, alpha: np.ndarray) 
     return np.linalg.norm(latents - alpha @ means, axis=-1)
 
 
-def _resampled(pure: np.ndarray, steps: int, trials: int, rng: np.random.Generator) -> np.ndarray:
+def _resampled(
+    pure: np.ndarray, series: PureSeries, steps: int, trials: int, rng: np.random.Generator
+) -> np.ndarray:
     """(draws, steps) of normal surprise, averaged over trials."""
-    known = np.isfinite(pure)
-    first = front(pure, known)
+    first = front(pure, np.isfinite(pure))
     draws = max(200, min(DRAWS, ROOM // steps))
     total = np.zeros((draws, steps))
     for _ in range(trials):
-        for place, which, rows in stretches(known.sum(axis=1), steps, draws, rng, share=1.0):
+        for place, which, rows in series.stretches(steps, np.arange(draws), rng, share=1.0):
             total[:, place] += first[which[:, None], rows]
     return total / trials
+
+
+def _log(sizes: np.ndarray) -> np.ndarray:
+    return np.log(np.maximum(sizes, 1e-300))
 
 
 def _running_mean(values: np.ndarray, window: int) -> np.ndarray:

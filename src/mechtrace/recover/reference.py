@@ -22,7 +22,7 @@ from .support import Support
 KEPT = 400
 #: Fields that are plain arrays, as older models have them too.
 FIGURES = ("means", "spread", "noise", "between", "surprise", "width", "steps")
-FOR_TESTS = ("pure_error", "pure_past", "gram")
+FOR_TESTS = ("pure_error", "pure_past", "gram", "group", "pure_group")
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +45,9 @@ class Reference:
     pure_past: np.ndarray = field(default_factory=lambda: np.empty((0, 0, 0)))
     # (K, K) mean of M' R^-1 M over pure rows: how far apart the regimes' predictions are
     gram: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+    # codes of the groups of the series of `surprise` and of `pure_error`; empty without groups
+    group: np.ndarray = field(default_factory=lambda: np.empty(0, int))
+    pure_group: np.ndarray = field(default_factory=lambda: np.empty(0, int))
 
     @classmethod
     def measure(
@@ -68,8 +71,11 @@ class Reference:
         material: Material,
         regime: np.ndarray,
         choice: Choice,
+        group: np.ndarray | None = None,
     ) -> Reference:
-        """The same with these blocks of evidence, which `material` shows, and a choice of them."""
+        """The same with these blocks of evidence, which `material` shows, and a choice of them;
+        `group` (n,) names whose series they are.
+        """
         blocks: dict[str, Block] = {}
         offsets: dict[str, Offsets] = {}
         chosen: list[Evidence] = []
@@ -87,7 +93,7 @@ class Reference:
                 chosen.append(seen)
             if name == main:
                 tested = _for_the_tests(
-                    blocks[name], offsets[name], seen, values, cast(Any, expected), regime
+                    blocks[name], offsets[name], seen, values, cast(Any, expected), regime, group
                 )
         if len(chosen) > 1:
             whole = sum(chosen[1:], chosen[0])
@@ -208,6 +214,7 @@ def _for_the_tests(
     values: np.ndarray,
     expected: np.ndarray,
     regime: np.ndarray,
+    group: np.ndarray | None,
 ) -> dict[str, np.ndarray]:
     """What the tests of a recording compare it with: errors of pure series by the judged block."""
     some = np.sort(np.argsort(rank_within(regime), kind="stable")[:KEPT])
@@ -215,11 +222,14 @@ def _for_the_tests(
     precision = np.linalg.inv(block.noise)
     pure = Innovations.of(values[some][:, None], stacked[:, None], precision)
     seen = evidence.stacked(offsets.stacking)
+    codes = np.empty(0, int) if group is None else np.unique(group, return_inverse=True)[1]
     return {
         "surprise": _surprise(seen).astype(np.float32),
         "pure_error": pure.error.astype(np.float32),
         "pure_past": pure.past.astype(np.float32),
         "gram": block.time * seen.G[seen.dims > 0].mean(axis=0),
+        "group": codes,
+        "pure_group": codes[some] if codes.size else codes,
     }
 
 
