@@ -82,11 +82,16 @@ def test_the_proxy_to_the_letter_and_over_chords():
 def test_channels_of_each_set():
     found = track(corner())
     assert list(channels_of(found, "motion")) == ["x", "y", "vx", "vy"]
-    both = [channels_of(one, "direction") for one in (found, track(corner()[::-1]))]
-    for name in both[0]:  # whichever way it goes
-        assert both[1][name][::-1] == pytest.approx(both[0][name], abs=1e-9)
+    for kind in ("direction", "folded"):
+        both = [channels_of(one, kind) for one in (found, track(corner()[::-1]))]
+        for name in both[0]:  # whichever way it goes
+            assert both[1][name][::-1] == pytest.approx(both[0][name], abs=1e-9)
+    folded = channels_of(found, "folded")
+    sizes = [folded[f"|{name} heading|"] for name in ("cos", "sin")]
+    assert np.hypot(*sizes) == pytest.approx(1)
+    assert sizes[1] / sum(sizes) == pytest.approx(chord_proxy(found.centres), abs=1e-9)
     assert channels_of(found, "shape") == {"log aspect": pytest.approx(0)}
-    with pytest.raises(ConfigError, match="motion, direction, shape"):
+    with pytest.raises(ConfigError, match="motion, direction, folded, shape"):
         channels_of(found, "colour")
 
 

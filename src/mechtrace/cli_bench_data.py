@@ -95,7 +95,9 @@ def bench_vehicles(
     data: Annotated[
         Path | None, typer.Option(help="Folder of tracks (default: below $MECHTRACE_DATA).")
     ] = None,
-    features: Annotated[str, typer.Option(help="Sets of channels.")] = "motion,direction,shape",
+    features: Annotated[str, typer.Option(help="Sets of channels.")] = (
+        "motion,direction,folded,shape"
+    ),
     methods: Methods = "",
     seeds: Annotated[int, typer.Option(help="Fits of each fold.", min=1)] = 5,
     folds: Annotated[int, typer.Option(help="Parts that sequences are dealt to.", min=2)] = 5,

@@ -39,7 +39,8 @@ def read(
     """Straight horizontal and vertical tracks as regimes, turns without a label.
 
     `features` is "motion" (place and velocity, the paper's four), "direction" (the axis of travel
-    and the speed in box sizes) or "shape" (of the box alone). Turns are those that
+    and the speed in box sizes), "folded" (how far across and along it moves, of a unit, and that
+    speed) or "shape" (of the box alone). Turns are those that
     `track_index.csv` lists as verified by eye, or all "candidates" by the paper's criteria, many
     of which are turns of the camera: sequences in which most tracks turn are warned about. The
     sequence is the group. Beside the channels are the proxy of appendix D.3 over chords of at

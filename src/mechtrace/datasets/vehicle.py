@@ -92,6 +92,17 @@ def direction_channels(track: Track) -> Channels:
     return {"cos 2 heading": np.cos(twice), "sin 2 heading": np.sin(twice), "speed": speed}
 
 
+def folded_channels(track: Track) -> Channels:
+    """The heading folded into a quarter turn, and the speed in sizes of the box per frame.
+
+    No more is known than by `direction_channels`, but less far from the formula of the proxy.
+    """
+    velocity = np.abs(chord_velocity(track.centres, patience=PATIENCE))
+    pace = np.linalg.norm(velocity, axis=1)
+    across, along = (velocity / pace[:, None]).T
+    return {"|cos heading|": across, "|sin heading|": along, "speed": pace / track.size}
+
+
 def shape_channels(track: Track) -> Channels:
     """The shape of the box alone: nothing of where it is or how it moves."""
     return {"log aspect": np.log(track.boxes[:, 2] / track.boxes[:, 3])}
@@ -100,6 +111,7 @@ def shape_channels(track: Track) -> Channels:
 FEATURES: dict[str, Callable[[Track], Channels]] = {
     "motion": motion_channels,
     "direction": direction_channels,
+    "folded": folded_channels,
     "shape": shape_channels,
 }
 

@@ -14,6 +14,10 @@ from .theorems import Theorems
 
 #: Whose answers stand side by side; "other" is the method that a row is named after.
 WHO = ("algorithm1", "default", "oracle", "other")
+#: Who answers in most tables.
+THREE_ANSWERS = WHO[:3]
+#: The column for which nothing is printed, and which most people will have.
+ALONE = "corr, one recording"
 #: What is computed once for each seed, whatever tables look at it.
 Source = Model | Contestant | Theorems | Studied
 

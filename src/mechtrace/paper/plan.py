@@ -6,19 +6,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..baselines.contest.cells import ORACLE
-from . import gait, tables, turn, vehicle_methods, vehicles
+from . import tables
 from .contestants import Contestant
-from .entries import Ask, Entry, Place, Source, Table
+from .entries import ALONE, THREE_ANSWERS, Ask, Entry, Place, Source, Table
 from .models import Model
 from .notes import NOTES
-from .studied import Studied
+from .studied_plan import cartpole_entries, frames_entries, gait_entries, vehicles_entries
 from .tables import Figure
 from .theorems import SWEEPS, Theorems, case
-from .yardsticks import TOLD
 
 SCHEDULES = ("simple", "medium", "complex")
-#: Who answers in most tables.
-THREE_ANSWERS = ("algorithm1", "default", "oracle")
 
 
 def _each(model: Model, ask: Ask, figure: str) -> tuple[Place, ...]:
@@ -41,8 +38,6 @@ K10 = Model("k10", (("regimes", 10),))
 K3 = Model("k3", (("regimes", 3),))
 THREE, FIVE = (0, 2, 4), (0, 1, 2, 3, 4)
 LATENTS = Ask("latents")
-#: The column for which nothing is printed, and which most people will have.
-ALONE = "corr, one recording"
 #: Recordings of each of 50 regimes; the paper does not say, and 40,000 would be 100 GB at d = 128.
 OF_MANY = 4_000
 
@@ -315,111 +310,6 @@ def _theorems() -> Iterator[Entry]:
         yield entry("MSE against T", column, tables.SMOOTH_RATE, "less", "rates", kind)
 
 
-def _cartpole() -> Iterator[Entry]:
-    source = Studied("cartpole", "pictures")
-
-    def each(count: int, figure: str) -> tuple[Place, ...]:
-        prefix = {"algorithm1": "algorithm1_", "default": "", "oracle": "oracle_"}
-        return tuple(
-            Place(who, source, ("figures", "recovery", str(count), f"{prefix[who]}{figure}"))
-            for who in THREE_ANSWERS
-        )
-
-    for column, figure, value in (
-        ("MCC", "mcc", tables.CARTPOLE_MCC), ("MCC, before alignment", "mcc_before", None),
-    ):  # fmt: skip
-        yield Entry("x and theta", column, value, (Place("default", source, ("figures", figure)),))
-    for count, value in ((3, tables.CARTPOLE), (5, None)):
-        yield Entry(f"{count} active", "corr", value, each(count, "pooled"))
-        yield Entry(f"{count} active", ALONE, None, each(count, "single"))
-
-
-#: Columns of the gait table, with the figure behind each and what is better.
-OF_GAIT = {
-    "corr": ("pearson", "more"),
-    "MAE": ("mae", "less"),
-    "pure walking": ("pure_walk", "more"),
-    "pure running": ("pure_run", "more"),
-}
-
-
-def _gait() -> Iterator[Entry]:
-    for features in ("paper", "legs"):
-        source = Studied("gait", features)
-        others = [name for name in gait.METHODS if name not in gait.OURS]
-        ours = {"algorithm1": "algorithm1", "default": "mechtrace"}
-        for row, who in (("TRACE", ours), *((name, {"other": name}) for name in others)):
-            for column, (figure, better) in OF_GAIT.items():
-                printed = (features, row, column) == ("paper", "TRACE", "corr")
-                where = tuple(
-                    Place(one, source, ("figures", method, figure)) for one, method in who.items()
-                )
-                value = tables.GAIT if printed else None
-                yield Entry(f"{features}, {row}", column, value, where, better)
-    for row, shown in tables.GAIT_SHOWN.items():
-        yield Entry(f"displayed trial, {row}", "corr", shown, ())
-
-
-#: Ours where the study names the kind of evidence.
-NAMED = "TRACE, evidence named"
-#: Columns of the vehicle table, with set of turns and figure behind each, and what is better.
-OF_TURNS = {
-    "corr": ("verified", "median_pearson", "more"),
-    "MAE": ("verified", "mae", "less"),
-    "corr, headings": ("blind", "median_pearson", "more"),
-    "corr, S1606": ("single", "median_pearson", "more"),
-}
-
-
-def _vehicles() -> Iterator[Entry]:
-    ways = vehicle_methods
-    ours = {"algorithm1": ways.ALGORITHM1, "default": ways.AUTO}
-    rows: dict[str, dict[str, str]] = {"TRACE": ours, NAMED: {"default": ways.OURS}}
-    taken = {way for who in rows.values() for way in who.values()}
-    rows |= {name: {"other": name} for name in ways.METHODS if name not in taken}
-    for features in vehicles.BLOCKS:
-        first = features == "motion"
-        source = Studied("vehicles", features)
-        for row, who in rows.items():
-            if row in (ways.CENTROID, TOLD) and not first:
-                continue  # they look at no features
-            for column, (turns, figure, better) in OF_TURNS.items():
-                where = tuple(
-                    Place(one, source, ("figures", method, turns, figure))
-                    for one, method in who.items()
-                )
-                value = tables.VEHICLE.get(row) if first and column == "corr" else None
-                yield Entry(f"{features}, {row}", column, value, where, better)
-
-
-#: Columns of the frames, with the figure behind each and what is better.
-OF_FRAMES = {"corr": ("correlation", "more"), "MAE": ("error", "less")}
-
-
-def _frames() -> Iterator[Entry]:
-    source = Studied("frames", "trails")
-    rows: dict[str, dict[str, str]] = {
-        "TRACE": {"algorithm1": "Algorithm 1", "default": "mechtrace, evidence by default"},
-        NAMED: {"default": "mechtrace"},
-        **{name: {"other": name} for name in turn.HEURISTICS},
-    }
-    for scene in turn.ASKED:
-        for row, who in rows.items():
-            for column, (figure, better) in OF_FRAMES.items():
-                where = tuple(
-                    Place(one, source, ("figures", scene, way, figure)) for one, way in who.items()
-                )
-                printed = scene == turn.PAINTED and column == "corr"
-                value = tables.VEHICLE.get(row) if printed else None
-                yield Entry(f"{scene}, {row}", column, value, where, better)
-    yield Entry("nctrl-hard", "corr", tables.VEHICLE["nctrl-hard"], ())
-    for column, figure, better in (
-        ("corr, median", "median_correlation", "more"), ("MAE", "mean_error", "less"),
-    ):  # fmt: skip
-        place = Place("default", source, ("figures", "turns", figure))
-        yield Entry(f"painted turns, {NAMED}", column, None, (place,), better)
-
-
 _ALL: tuple[tuple[str, str, Iterator[Entry]], ...] = (
     ("methods", "Table 1: other methods", _methods()),
     ("noise", "Table 2, scheme 1, and E.1: noise", _sweep(tables.NOISE, "noise")),
@@ -442,10 +332,14 @@ _ALL: tuple[tuple[str, str, Iterator[Entry]], ...] = (
     ("misspecified", "Another number of regimes", _misspecified()),
     ("simplex", "Simplex against free weights", _simplex()),
     ("assumption", "The convexity assumption, and an emergent edge", _assumption()),
-    ("cartpole", "Section 6.3: pictures of a cart with a pole", _cartpole()),
-    ("gait", "Section 6.4: walking and running (CMU)", _gait()),
-    ("vehicles", "Section 6.4 and E.12: turning vehicles by their boxes (UAVDT)", _vehicles()),
-    ("frames", "Section 6.4 and E.12: a turning vehicle in real frames (UAVDT)", _frames()),
+    ("cartpole", "Section 6.3: pictures of a cart with a pole", cartpole_entries()),
+    ("gait", "Section 6.4: walking and running (CMU)", gait_entries()),
+    (
+        "vehicles",
+        "Section 6.4 and E.12: turning vehicles by their boxes (UAVDT)",
+        vehicles_entries(),
+    ),
+    ("frames", "Section 6.4 and E.12: a turning vehicle in real frames (UAVDT)", frames_entries()),
 )
 TABLES = {
     name: Table(name, title, tuple(entries), NOTES.get(name, "")) for name, title, entries in _ALL
