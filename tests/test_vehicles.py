@@ -150,7 +150,7 @@ def test_the_study_on_made_up_tracks(folder, tmp_path):
 
 
 def test_what_is_not_there_is_said(folder):
-    with pytest.raises(ConfigError, match="motion, direction, shape"):
+    with pytest.raises(ConfigError, match="motion, direction, folded, shape"):
         vehicle_study(folder, features=["colour"])
     with pytest.raises(ConfigError, match="told-line"):
         vehicle_study(folder, methods=["guess"])
