@@ -95,9 +95,9 @@ def gait() -> str:
         " paper's channels: distances in units of how series differ instead of how steps do"
         " (standing / moving flagged 0.35 / 0.38 instead of 0.47 / 0.38, two seeds), limits of"
         " single channels (strangers who walk leave them as often), and for the levels, with two"
-        " or three seeds: 2, 3, 6 and 8 latents, half the steps, narrower networks, no context, less"
-        " shrinkage, offsets (`bias`) and windows of 4 rows. None has less than 0.2 while walking"
-        " and more than 0.8 while running: one is bought with the other (0.19 / 0.77 with 3"
+        " or three seeds: 2, 3, 6 and 8 latents, half the steps, narrower networks, no context,"
+        " less shrinkage, offsets (`bias`) and windows of 4 rows. None has less than 0.2 while"
+        " walking and more than 0.8 while running: one is bought with the other (0.19 / 0.77 with 3"
         " latents, 0.20 / 0.76 with windows of 4 rows, 0.23 / 0.80 with less shrinkage).",
         "",
         "How the flags came about: limits were first those of ideal noise (standing / moving"
