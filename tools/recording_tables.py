@@ -97,7 +97,7 @@ def gait() -> str:
         " single channels (strangers who walk leave them as often), and for the levels, with two"
         " or three seeds: 2, 3, 6 and 8 latents, half the steps, narrower networks, no context,"
         " less shrinkage, offsets (`bias`) and windows of 4 rows. None has less than 0.2 while"
-        " walking and more than 0.8 while running: one is bought with the other (0.19 / 0.77 with 3"
+        " walking and more than 0.8 while running: one costs the other (0.19 / 0.77 with 3"
         " latents, 0.20 / 0.76 with windows of 4 rows, 0.23 / 0.80 with less shrinkage).",
         "",
         "How the flags came about: limits were first those of ideal noise (standing / moving"
