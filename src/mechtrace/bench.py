@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import resource
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ from . import worlds
 from .config import RunConfig
 from .estimator import Trace, load
 from .fit import resolve_device
+from .jobs.job import peak_memory
 from .memory import keeping_freed_memory
 from .metrics import linear_r2, mean_correlation
 from .series import Panel
@@ -328,7 +328,7 @@ def _peak_memory(device: str) -> int:
     """Bytes: the most this process has held, or the most the GPU has held for it."""
     if device.startswith("cuda"):
         return torch.cuda.max_memory_allocated()
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return peak_memory()
 
 
 def _wait(device: torch.device) -> None:
