@@ -161,7 +161,7 @@ def _convexity(path: Trajectory, reference: Reference) -> Finding:
     if test.groups == 1:  # how much groups differ is not known: no more than a suspicion
         level = "caution"
         meaning += " Or it is just of another group: a single one was held out from training."
-        step += " To tell the two apart, hold out several groups (holdout=0.3; fit --set holdout=0.3)."
+        step += " To tell the two apart, fit with more groups held out (--set holdout=0.3)."
     return Finding("convexity", level, test.p_value, MARGINAL, f"{meaning} {aside}", step)
 
 
