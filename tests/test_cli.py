@@ -379,20 +379,24 @@ def test_recover_writes_the_edges_of_the_network(command, table, fitted, tmp_pat
     assert (code, "use .csv, " in err) == (2, True)
 
 
-def test_ctrl_c_then_resume(table, tmp_path):
-    """As a user does it: interrupt the process, run the same command with --resume."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_then_resume(table, tmp_path, number):
+    """As a user or a cluster does it: end the process, run the same command with --resume."""
     model = tmp_path / "m.mechtrace"
     command = [sys.executable, "-m", "mechtrace", "fit", str(table), "--out", str(model), *FIT]
     command[command.index("--steps") + 1] = "1500"
     one_core = {**os.environ, "OMP_NUM_THREADS": "1"}
     log = tmp_path / "log.jsonl"
-    process = subprocess.Popen(
-        [*command, "--log", str(log)], stderr=subprocess.PIPE, text=True, env=one_core
-    )
+    words = [*command, "--log", str(log)]
+    # in the background, where a cluster's request comes, shells have Ctrl-C ignored
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if number == signal.SIGTERM else None
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=one_core)
+    if before is not None:
+        signal.signal(signal.SIGINT, before)
     deadline = time.monotonic() + 60
     while not (log.exists() and log.stat().st_size) and time.monotonic() < deadline:
         time.sleep(0.01)
-    os.kill(process.pid, signal.SIGINT)
+    os.kill(process.pid, number)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     assert "--resume goes on" in err

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import signal
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -38,7 +41,7 @@ Without data:
 
 Every command explains itself (mechtrace fit --help), writes its result as JSON (--json FILE, or
 --json - for stdout) and is silent with --quiet. Exit codes: 0 for success, 1 for an answer with
-reservations (diagnose --strict, compare), 2 for bad input, 130 after Ctrl-C.
+reservations (diagnose --strict, compare), 2 for bad input, 130 after Ctrl-C or a request to end.
 For completion with the Tab key: mechtrace --install-completion, then a new shell.
 """
 
@@ -111,7 +114,8 @@ def main() -> None:
     """Run the command line; every error on purpose is one sentence and exit code 2."""
     warnings.showwarning = _one_line(warnings.showwarning)
     try:
-        code = _built()(prog_name="mechtrace", standalone_mode=False)
+        with _ended_as_by_ctrl_c():
+            code = _built()(prog_name="mechtrace", standalone_mode=False)
     except MechtraceError as error:
         _refuse(_as_options(error))
     except _usage_errors() as error:
@@ -123,6 +127,23 @@ def main() -> None:
         where = f"{error.filename}: " if error.filename else ""
         _refuse(f"{where}{error.strerror or error}; check disk space and permissions.")
     sys.exit(code if isinstance(code, int) else 0)
+
+
+@contextmanager
+def _ended_as_by_ctrl_c() -> Iterator[None]:
+    """A request to end (kill, the time limit of a cluster) is Ctrl-C: what is done is kept."""
+
+    def on_request(number: int, frame: FrameType | None) -> None:
+        heard = signal.getsignal(signal.SIGINT)
+        if not callable(heard):  # in the background shells have Ctrl-C ignored
+            raise KeyboardInterrupt
+        heard(number, frame)
+
+    before = signal.signal(signal.SIGTERM, on_request)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _usage_errors() -> Any:
