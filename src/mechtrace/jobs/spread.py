@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from typing import Any, TypeVar
 
 from ..blas import keep_to_threads
@@ -19,6 +19,8 @@ def spread(
 ) -> Iterator[T]:
     """`function(*call)` of every call, in their order; with one worker in this process.
 
+    Who does not wait for all of them (an error, Ctrl-C) does not wait for those at work either.
+
     >>> list(spread(divmod, [(7, 2), (9, 4)], workers=1))
     [(3, 1), (2, 1)]
     """
@@ -27,11 +29,16 @@ def spread(
             yield function(*call)
         return
     threads = max(1, (os.cpu_count() or 1) // workers)
+    others = set(active_children())
     pool = ProcessPoolExecutor(
         workers, mp_context=get_context(START), initializer=keep_to_threads, initargs=(threads,)
     )
     try:
         for future in [pool.submit(function, *call) for call in calls]:
             yield future.result()
+    except BaseException:
+        for worker in set(active_children()) - others:
+            worker.terminate()
+        raise
     finally:
         pool.shutdown(cancel_futures=True)
