@@ -42,7 +42,8 @@ bench: $(READY) ## Measure speed, scale and quality; the results go to results/
 	$(BIN)/mechtrace bench latents --json results/latents-paper-400.json
 	$(BIN)/mechtrace bench scaling --json results/scaling-paper.json
 	$(BIN)/mechtrace bench theory --json results/theory-positive.json
-	$(BIN)/mechtrace bench convexity --broken 100 --json results/convexity-paper.json
+	$(BIN)/mechtrace bench convexity --series 2000 --seeds 5 --first 10 --broken 100 --json results/convexity-paper.json
+	$(BIN)/mechtrace bench convexity --world paper-positive --series 2000 --seeds 5 --first 10 --broken 100 --json results/convexity-positive.json
 
 docs: $(READY) ## Generate tables from results/ and build the documentation in site/
 	$(BIN)/python tools/result_tables.py

@@ -285,7 +285,7 @@ def convexity() -> str:
     lines += [
         "",
         "`mechtrace bench convexity --series 2000 --seeds 5 --first 10 --broken 100`, and with"
-        " `--world paper-positive`, each with `--device cuda` on one H200.",
+        " `--world paper-positive`, each on one CPU core.",
     ]
     return "\n".join(lines) + "\n"
 
