@@ -31,7 +31,7 @@ from mechtrace.diagnose.geometry import (
 )
 from mechtrace.diagnose.judge import HARDLY, SEPARATED
 from mechtrace.diagnose.resample import PureSeries
-from mechtrace.diagnose.residual import convexity, level_test, paper_test
+from mechtrace.diagnose.residual import DRAWS, convexity, level_test, paper_test
 from mechtrace.diagnose.shape import backtracking, crossing, longest_monotone, shape_kept
 from mechtrace.errors import NotFitted
 from mechtrace.oracle import oracle
@@ -134,6 +134,15 @@ def test_groups_of_one_kind_cost_next_to_nothing():
     pure, group = of_groups(rng, 8, each=10, apart=0.0)
     row = 2.0 * dependent_surprise(rng, 1, 40)[0]
     assert level_test(row, pure, group).p_value < 0.05
+
+
+def test_more_groups_than_made_up_recordings():
+    """Not every group has its turn then, and that is no reason for an alarm."""
+    rng = np.random.default_rng(3)
+    pure, group = of_groups(rng, DRAWS + 200, each=1, apart=0.0)
+    found = [level_test(row, pure, group) for row in dependent_surprise(rng, 60, 40)]
+    assert np.mean([test.p_value <= 0.05 for test in found]) <= 0.15
+    assert found[0].groups == DRAWS + 200
 
 
 def test_made_up_recordings_are_of_one_group():

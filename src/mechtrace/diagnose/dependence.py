@@ -101,7 +101,7 @@ def _normal(reference: Reference, steps: int, trials: int) -> np.ndarray:
         sums = unit.sums(error[rows[0], rows[1]], past[rows[0], rows[1]])
         strength[i] = _averaged(sums[0].sum(axis=0), _blocks(sums[1].sum(axis=0)))
     if steps > block:  # evidence of a long recording is the average of that of its blocks
-        blocks, groups = -(-steps // block), max(1, series.groups)
+        blocks, groups = -(-steps // block), max(1, series.drawn(draws))
         of_group = np.arange(draws) % groups
         chosen = of_group + groups * rng.integers(draws // groups, size=(blocks, draws))
         strength = logsumexp(strength[chosen], axis=0) - np.log(blocks)

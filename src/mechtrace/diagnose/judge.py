@@ -158,7 +158,7 @@ def _convexity(path: Trajectory, reference: Reference) -> Finding:
         "Do not read the curve there. Look at the residual over time; add recordings of the"
         " missing regime to the training data, or cut the stretch out."
     )
-    if test.groups == 1:  # how much groups differ is not known: no more than a suspicion
+    if test.level.groups == 1:  # how much groups differ is not known: no more than a suspicion
         level = "caution"
         meaning += " Or it is just of another group: a single one was held out from training."
         step += " To tell the two apart, fit with more groups held out (--set holdout=0.3)."

@@ -24,6 +24,10 @@ class PureSeries:
         """How many groups there are; 0 if none is named."""
         return len(self._codes()) if self.group.size else 0
 
+    def drawn(self, draws: int) -> int:
+        """How many groups have a part in so many recordings; 0 if none is named."""
+        return min(self.groups, draws)
+
     def stretches(
         self, steps: int, wanted: np.ndarray, rng: np.random.Generator, share: float = 0.5
     ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
@@ -60,7 +64,7 @@ class PureSeries:
         How far groups lie apart is known from a few of them only: hence Student's t. Of one
         group nothing can be known, and values are left as they are.
         """
-        groups = self.groups
+        groups = self.drawn(len(normal))
         if groups < 2:
             return normal
         centre = np.array([normal[number::groups].mean() for number in range(groups)])

@@ -41,6 +41,7 @@ class LevelTest:
     excess: float  # mean squared error over that of pure series
     peak: int  # first row of the worst window
     unusual: np.ndarray  # (T,) bool: rows in windows that pure series do not show
+    groups: int  # whose pure series say what is normal; 0 where no groups are named
 
     @property
     def p_value(self) -> float:
@@ -54,7 +55,6 @@ class Convexity:
 
     level: LevelTest
     dependence: Dependence | None  # None where the path or the model does not tell
-    groups: int = 0  # whose pure series say what is normal; 0 where no groups are named
 
     @property
     def p_value(self) -> float:
@@ -87,7 +87,7 @@ def convexity(
     found = None
     if observed is not None:
         found = dependence(observed.innovations(reference.precision), reference)
-    return Convexity(level, found, len(np.unique(reference.group)))
+    return Convexity(level, found)
 
 
 def level_test(
@@ -123,6 +123,7 @@ def level_test(
         excess=float(found.mean() / usual),
         peak=int(rows[int(local.argmax())]),
         unusual=unusual,
+        groups=series.groups,
     )
 
 

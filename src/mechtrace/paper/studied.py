@@ -188,7 +188,7 @@ def _gait(job: StudyJob, settings: Options) -> Options:
 def _vehicles(job: StudyJob, settings: Options) -> Options:
     folder, methods = _uavdt(), job.size["methods"]
     rows = vehicles.vehicles_of_seed(folder, job.features, methods, job.size["folds"], settings)
-    return vehicle_figures(rows, job.features, methods, vehicles.Tracks.of(folder).sets)
+    return vehicle_figures(rows, job.features, methods, vehicles.read_tracks(folder).sets)
 
 
 def _frames(job: StudyJob, settings: Options) -> Options:

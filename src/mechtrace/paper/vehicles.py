@@ -121,7 +121,7 @@ def vehicle_study(
             fix = f"use some of {', '.join(known)}"
             raise ConfigError(f"there is nothing called {unknown[0]!r} here", fix=fix)
     folder = data_folder(uavdt.NAME, folder, uavdt.COMMAND)
-    tracks = _tracks(folder)
+    tracks = read_tracks(folder)
     shares = tracks.shares(folds)
     fitted = {kind: settings_of(kind) | settings for kind in features}
     device = Trace(**settings).config().fit.device
@@ -164,12 +164,12 @@ def vehicles_of_seed(
     folder: Path, kind: str, methods: Sequence[str], folds: int, settings: dict[str, Any]
 ) -> list[dict[str, Any]]:
     """Every method on all tracks of every left-out share, with the seed among the settings."""
-    shares = _tracks(folder).shares(folds)
+    shares = read_tracks(folder).shares(folds)
     found = (_of_share(folder, kind, share, methods, settings)[0] for share in shares)
     return [row for rows in found for row in rows]
 
 
-_tracks = lru_cache(maxsize=1)(Tracks.of)  # a process learns several folds
+read_tracks = lru_cache(maxsize=1)(Tracks.of)  # a process learns several folds
 
 
 def _of_share(
@@ -177,7 +177,7 @@ def _of_share(
 ) -> tuple[list[dict[str, Any]], float]:
     """Every method on the tracks of these sequences, learned from all others; and seconds."""
     began = time.perf_counter()
-    tracks = _tracks(folder)
+    tracks = read_tracks(folder)
     fold = Fold.of(tracks.straight, tracks.turns, share)
     about = {"features": kind, "seed": settings["seed"]}
     rows = [about | row for row in _fold(fold, kind, methods, settings)]
