@@ -6,10 +6,16 @@ import sys
 
 import pytest
 import torch
+from hypothesis import settings
 
 import mechtrace as mt
 
 torch.set_num_threads(1)  # two test workers share two cores
+
+# the same cases on every run: who looks for new ones takes --hypothesis-profile=random
+settings.register_profile("random")
+settings.register_profile("same", derandomize=True)
+settings.load_profile("same")
 
 SMALL = {"hidden": 16, "steps": 240, "batch": 12, "lr": 1e-2, "evaluations": 4}
 
@@ -37,7 +43,7 @@ def trained(panel):
 @pytest.fixture
 def command(monkeypatch, capsys):
     """Call the command line in this process; returns exit code, stdout and stderr."""
-    from mechtrace.cli import main
+    from mechtrace.cli.main import main
 
     def call(*arguments):
         monkeypatch.setattr(sys, "argv", ["mechtrace", *map(str, arguments)])
@@ -50,3 +56,23 @@ def command(monkeypatch, capsys):
         return code, captured.out, captured.err
 
     return call
+
+
+@pytest.fixture
+def check_draws_into():
+    """Check that a plotting function draws into the axes it is given, and nowhere else."""
+    import numpy as np
+    from matplotlib import pyplot
+    from matplotlib.figure import Figure
+
+    def check(draw):
+        figure = Figure(figsize=(16, 6), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        axes = np.ravel(draw(left))
+        figure.draw_without_rendering()
+        assert not pyplot.get_fignums()
+        assert not right.has_data()
+        assert all(ax.figure is figure for ax in axes)
+        assert axes[0] is left or (len(axes) > 1 and not left.axison)
+
+    return check

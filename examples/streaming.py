@@ -10,7 +10,7 @@ if __name__ == "__main__":
 
     stream, leader = model.stream(level=0.9), ""
     for time, row in enumerate(world.transition("simple", series=1, length=60).panel[0].values):
-        now = stream.push(row, time=time)
+        now = stream.update(row, time=time)
         sure = now.lower.argmax()
         if now.lower[sure] > 0.5 and now.regimes[sure] != leader:
             leader = now.regimes[sure]

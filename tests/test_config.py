@@ -199,6 +199,12 @@ def test_numpy_numbers_are_numbers(options: dict[str, Any]) -> None:
     assert (content["model"] | content["fit"])[name] == value
 
 
+def test_roles_of_columns_round_trip() -> None:
+    data = {"gap": np.float64(0.5), "channels": ("a,b", 'x "1"', "\x7f"), "time": "t\n"}
+    content = tomllib.loads(RunConfig().to_toml(data))
+    assert content["data"] == data | {"channels": ["a,b", 'x "1"', "\x7f"]}
+
+
 def test_text_with_quotes_round_trips() -> None:
     config = RunConfig.from_options(device='a"b\\c')
     assert tomllib.loads(config.to_toml())["fit"]["device"] == 'a"b\\c'

@@ -122,8 +122,8 @@ def test_one_series_per_regime_is_enough():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         trace.fit(panel, progress=False)
-    assert trace.facts_["held_out_series"] == {"calm": 1, "busy": 1}
-    assert trace.facts_["training_rows"] < 400
+    assert trace.record_.data.held_out_series == {"calm": 1, "busy": 1}
+    assert trace.record_.data.training_rows < 400
 
 
 def test_images_train_and_encode():

@@ -1,4 +1,4 @@
-"""Figures of curves against a truth, and the commands around real recordings."""
+"""Scores of shares against a truth, and `mechtrace evaluate`."""
 
 from __future__ import annotations
 
@@ -7,20 +7,25 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from motions import bvh
 
 import mechtrace as mt
-from mechtrace.datasets import sources
 from mechtrace.errors import DataError
-from mechtrace.evaluate import Answer, figures, mean_figures, truth_of_labels, truth_of_share
-from mechtrace.paper.gait import gait_study
+from mechtrace.evaluate import (
+    EstimatedShares,
+    figures,
+    mean_figures,
+    truth_of_labels,
+    truth_of_share,
+)
 
 TIME = np.arange(101) / 10
+
+
 RAMP = np.clip((TIME - 3) / 4, 0, 1)
 
 
-def answer(share, **more) -> Answer:
-    return Answer(TIME, np.column_stack([1 - share, share]), **more)
+def answer(share, **more) -> EstimatedShares:
+    return EstimatedShares(TIME, np.column_stack([1 - share, share]), **more)
 
 
 def test_a_perfect_answer():
@@ -107,7 +112,7 @@ FIT = [f"--set={pair}" for pair in ("latents=3", "hidden=16", "steps=200", "batc
 
 def test_evaluate_leaves_groups_out(command, table, tmp_path):
     out = tmp_path / "e.json"
-    code, said, err = command("evaluate", table, "--series", "series", "--group", "subject",
+    code, said, err = command("evaluate", table, "--series", "series", "--group-by", "subject",
                               "--proxy", "R1=share", *FIT, "--json", out)  # fmt: skip
     assert code == 0, err
     assert "leaving out s4" in said
@@ -123,12 +128,12 @@ def test_evaluate_leaves_groups_out(command, table, tmp_path):
 
 def test_evaluate_judges_a_model_and_its_preparation(command, table, tmp_path):
     model = tmp_path / "m.mechtrace"
-    code, said, err = command("fit", table, "--series", "series", "--group", "subject",
+    code, said, err = command("fit", table, "--series", "series", "--group-by", "subject",
                               "--channels", "x0,x1,x2,x3,x4", "--rate", "0.5", "--lag-seconds",
                               "4", *FIT, "--out", model, "--quiet")  # fmt: skip
     assert code == 0, err
     trace = mt.load(model)
-    assert trace.facts_["preparation"] == {"rate": 0.5, "detrend": None}
+    assert (trace.preparation_.rate, trace.preparation_.group) == (0.5, "subject")
     assert trace.lags == 2
     code, said, err = command("recover", model, table, "--series", "series", "-o",
                               tmp_path / "a.csv")  # fmt: skip
@@ -143,11 +148,11 @@ def test_evaluate_judges_a_model_and_its_preparation(command, table, tmp_path):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ([], "one of --model and --group"),
-        (["--group", "subject", "--proxy", "share"], "is not REGIME=COLUMN"),
-        (["--group", "subject", "--proxy", "R1=nothing"], "no channel 'nothing'"),
+        ([], "one of --model and --group-by"),
+        (["--group-by", "subject", "--proxy", "share"], "is not REGIME=COLUMN"),
+        (["--group-by", "subject", "--proxy", "R1=nothing"], "no channel 'nothing'"),
         (
-            ["--group", "subject", "--proxy", "R9=share", *FIT],
+            ["--group-by", "subject", "--proxy", "R9=share", *FIT],
             "says nothing of the regimes R0, R1",
         ),
     ],
@@ -162,66 +167,3 @@ def test_blocks_may_be_named_by_a_time(trained, world):
     glide = world.transition("simple", series=1).panel
     by_time = trained.recover(glide, blocks="conditional(1s)")
     assert by_time.alpha == pytest.approx(trained.recover(glide, blocks="conditional(1)").alpha)
-
-
-def test_datasets_are_fetched_only_when_asked(command, tmp_path, monkeypatch):
-    monkeypatch.delenv("MECHTRACE_DATA", raising=False)
-    fetched = []
-    monkeypatch.setattr(sources, "_fetch", lambda url: fetched.append(url) or b"changed")
-    code, said, _ = command("datasets")
-    assert code == 0
-    assert "mocap.cs.cmu.edu" in said
-    assert "research purposes only" in said
-    assert command("datasets", "cmu", "--download")[0] == 2
-    code, _, err = command("datasets", "cmu", "--folder", tmp_path, "--download")
-    assert code == 2
-    assert "were not accepted" in err
-    assert not fetched
-    code, _, err = command("datasets", "cmu", "--folder", tmp_path, "--download", "--accept")
-    assert code == 2
-    assert "has changed since it was checked" in err
-    assert len(fetched) == 1
-    assert not list(tmp_path.rglob("*.bvh"))
-    assert "no data set" in command("datasets", "other")[2]
-
-
-def test_what_was_fetched_is_kept_and_checked(tmp_path, monkeypatch):
-    content = b"HIERARCHY"
-    wanted = sources.SOURCES["cmu"]
-    files = [sources.File("walk/1_1.bvh", "https://x/1", sources._checksum(content)),
-             sources.File("run/1_2.bvh", "https://x/2", sources._checksum(b"other"))]  # fmt: skip
-    monkeypatch.setattr(sources, "files_of", lambda _: files)
-    monkeypatch.setattr(sources, "_fetch", lambda url: content if url.endswith("1") else b"other")
-    assert sources.download(wanted, tmp_path, lambda text: None) == 2
-    assert sources.download(wanted, tmp_path, lambda text: None) == 0
-    (tmp_path / "run" / "1_2.bvh").write_bytes(b"damaged")
-    found = sources.state(wanted, tmp_path)
-    assert (found["good"], found["other"]) == (["walk/1_1.bvh"], ["run/1_2.bvh"])
-
-
-def test_no_network_is_one_sentence():
-    with pytest.raises(DataError, match="cannot be fetched"):
-        sources._fetch("http://127.0.0.1:1/nothing")
-
-
-@pytest.mark.filterwarnings("ignore::mechtrace.errors.FitWarning")
-def test_the_gait_study_on_made_up_people(tmp_path):
-    pytest.importorskip("sklearn")
-    for subject in ("01", "02", "03"):
-        for trial in (1, 2):
-            bvh(tmp_path / "walk" / f"{subject}_0{trial}.bvh", 1.1 + 0.1 * trial, 1.6)
-            bvh(tmp_path / "run" / f"{subject}_1{trial}.bvh", 3.0 + 0.1 * trial, 1.6, swing=45.0)
-    bvh(tmp_path / "transition" / "04_01.bvh", 2.0, 1.6)
-    result = gait_study(
-        tmp_path, features=["legs"], seeds=1, methods=["lda", "algorithm1", "mechtrace"],
-        say=lambda text: None, steps=120, hidden=16, batch=8,
-    )  # fmt: skip
-    assert len(result["rows"]) == 3 * 13
-    assert {row["trial"] for row in result["rows"]} == {
-        *(f"{s}_{t}" for s in ("01", "02", "03") for t in ("01", "02", "11", "12")), "04_01",
-    }  # fmt: skip
-    by_method = {row["method"]: row for row in result["summary"]}
-    assert by_method["lda"]["pure_walk"] > 0.9
-    assert by_method["mechtrace"]["pure_run"] > 0.7
-    assert result["settings"]["steps"] == 120
-    assert "numpy" in result["versions"]

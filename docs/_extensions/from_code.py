@@ -15,7 +15,7 @@ import typer
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from mechtrace.cli import app
+from mechtrace.cli.main import app
 from mechtrace.config import FitConfig, ModelConfig
 
 

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from mechtrace.baselines.components import ComponentNets
-from mechtrace.baselines.leap import NoisePriorVAE
-from mechtrace.baselines.nctrl import SwitchingVAE
-from mechtrace.baselines.tdrl import BETA, GAMMA, TemporalPriorVAE
+from mechtrace_lab.baselines.components import ComponentNets
+from mechtrace_lab.baselines.leap import NoisePriorVAE
+from mechtrace_lab.baselines.nctrl import SwitchingVAE
+from mechtrace_lab.baselines.tdrl import BETA, GAMMA, TemporalPriorVAE
 
 STANDARD = torch.distributions.Normal(0.0, 1.0)
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 from motions import FRAME, bvh
-from test_turn_frames import corner, write_sequence
-from test_vehicles import write_tracks
+from test_uavdt import write_tracks
+from test_uavdt_frames import corner, write_sequence
 
 SECONDS = 1.6
 

@@ -9,8 +9,8 @@ import pytest
 
 import mechtrace as mt
 from mechtrace import worlds
-from mechtrace.baselines import METHODS, make
 from mechtrace.errors import ConfigError, DataError, NotFitted
+from mechtrace_lab.baselines import METHODS, make
 
 TRACKS, FRAMES = "centroid", "optical-flow"
 TRACED = ("mechtrace", "algorithm1", "gate")  # a fit of a few steps would be refused as useless

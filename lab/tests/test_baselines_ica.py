@@ -10,15 +10,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from mechtrace import latents
-from mechtrace.baselines import Settings, Truth, make
-from mechtrace.baselines.ivae import IVAE, DomainVAE
-from mechtrace.baselines.leap import BETA, GAMMA, LEAP, NoisePriorVAE, shuffles
-from mechtrace.baselines.pcl import Contrast, partners
+from mechtrace.data.panel import Panel
 from mechtrace.errors import DataError
-from mechtrace.latents import encode
 from mechtrace.metrics import mean_correlation
-from mechtrace.series import Panel
+from mechtrace.stage1 import encoding as latents
+from mechtrace.stage1.encoding import encode
+from mechtrace_lab.baselines import Settings, Truth, make
+from mechtrace_lab.baselines.ivae import IVAE, DomainVAE
+from mechtrace_lab.baselines.leap import BETA, GAMMA, LEAP, NoisePriorVAE, shuffles
+from mechtrace_lab.baselines.pcl import Contrast, partners
 
 K, B, T, D, P, L = 3, 4, 7, 3, 5, 2
 

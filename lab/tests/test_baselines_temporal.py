@@ -12,15 +12,15 @@ from scipy.optimize import linear_sum_assignment
 
 import mechtrace as mt
 from mechtrace import worlds
-from mechtrace.baselines import Truth, make
-from mechtrace.baselines.chains import best_path, smooth, surrogate
-from mechtrace.baselines.components import ComponentNets, change_of_variables, log_slope
-from mechtrace.baselines.leap import NoisePriorVAE
-from mechtrace.baselines.nctrl import DECAY, SwitchingVAE
-from mechtrace.baselines.tdrl import TemporalPriorVAE
 from mechtrace.errors import DataError, StoreError
 from mechtrace.metrics import mean_correlation
-from mechtrace.worlds import peers
+from mechtrace_lab import peer_worlds as peers
+from mechtrace_lab.baselines import Truth, make
+from mechtrace_lab.baselines.chains import best_path, smooth, surrogate
+from mechtrace_lab.baselines.components import ComponentNets, change_of_variables, log_slope
+from mechtrace_lab.baselines.leap import NoisePriorVAE
+from mechtrace_lab.baselines.nctrl import DECAY, SwitchingVAE
+from mechtrace_lab.baselines.tdrl import TemporalPriorVAE
 
 
 @pytest.fixture
@@ -182,6 +182,7 @@ def switching():
     return peers.make("nctrl", seed=1)
 
 
+@pytest.mark.slow
 def test_nctrl_finds_the_states_of_its_own_world(switching):
     method = make("nctrl-soft", latents=8, states=5, transitions=200_000, evaluations=2).fit(
         switching.simulate(4000).panel

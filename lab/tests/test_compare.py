@@ -11,10 +11,11 @@ import pandas as pd
 import pytest
 
 import mechtrace as mt
-from mechtrace import baselines
-from mechtrace.baselines.contest import cells, judge, summary, tasks
 from mechtrace.errors import DataError
-from mechtrace.jobs import runner
+from mechtrace_lab import baselines
+from mechtrace_lab.cli.compare import _data_task
+from mechtrace_lab.comparison import cells, scores, summary, tasks
+from mechtrace_lab.jobs import runner
 
 KINDS = {
     "good": "Good", "selecting": "Selecting", "failing": "Failing", "dying": "Dying",
@@ -40,7 +41,7 @@ def fakes(monkeypatch, log):
     for name, kind in KINDS.items():
         monkeypatch.setitem(baselines.METHODS, name, ("fakes.methods", kind))
     monkeypatch.setattr(runner, "START", "forkserver")
-    multiprocessing.set_forkserver_preload(["mechtrace.jobs.runner"])
+    multiprocessing.set_forkserver_preload(["mechtrace_lab.jobs.runner"])
     log.write_text("")
 
 
@@ -247,21 +248,39 @@ def test_only_regimes_with_several_recordings_are_held_out():
         tasks._held_out(panel[[0, 3]], 2, 0.25, 0)
 
 
+def test_groups_are_held_out_together_and_new_recordings_prepared_alike(folder, tmp_path):
+    values = np.random.default_rng(0).normal(size=(8, 9, 2))
+    groups = ["a", "a", "b", "b"] * 2
+    panel = mt.Panel.from_arrays(values, regime=["A"] * 4 + ["B"] * 4, groups=groups)
+    for seed in range(5):
+        held = tasks._held_out(panel, 2, 0.25, seed)
+        assert set(panel.groups[held]) & set(panel.groups[~held]) == set()
+    roles = {"regime": "mode", "rate": 0.5, "detrend": "mean"}
+    _, (learn, new, weights) = _data_task(
+        [folder / "runs.csv"], [folder / "new.csv"], folder / "truth.csv", tmp_path, roles,
+        lags=2, share=0.25, pool=False,
+    )  # fmt: skip
+    for one in (learn, new):
+        assert one.usual_step == 2
+        np.testing.assert_allclose([part.mean(axis=0) for part in one.to_arrays()], 0, atol=1e-9)
+    assert [len(one) for one in weights] == new.lengths.tolist()
+
+
 # --- small parts -----------------------------------------------------------------------------
 
 
 def test_an_unanswered_step_is_not_a_right_one():
     world = mt.worlds.make("paper", regimes=2, latents=2, channels=3, length=10)
     pure = world.simulate(2)
-    material = tasks.Material(world.regimes, pure.panel, pure.panel)
+    data = tasks.TaskData(world.regimes, pure.panel, pure.panel)
 
     class Silent:
         def curves(self, panel, simulation):
             return [np.full((10, 2), np.nan) for _ in panel]
 
-    figures = judge.judge(Silent(), material, 2)
+    figures = scores.score_answers(Silent(), data, 2)
     assert figures == {"accuracy": None, "right_weight": None, "log_loss": None, "answered": 0.0}
-    assert judge._score(np.eye(2)[[0, 0, 1]], np.full((3, 2), np.nan))[0] == 0
+    assert scores._score(np.eye(2)[[0, 0, 1]], np.full((3, 2), np.nan))[0] == 0
 
 
 def test_the_key_of_a_cell_knows_all_it_depends_on():

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from motions import bvh, people
 
-from mechtrace.datasets import cmu
-from mechtrace.datasets.gait import speed_proxy
-from mechtrace.paper.gait import SEAM, Trials, gait_study, summarise
+from mechtrace_lab.datasets import cmu
+from mechtrace_lab.datasets.gait import speed_proxy
+from mechtrace_lab.reproduction.gait import SEAM, Trials, gait_study, summarise
 
 
 @pytest.fixture
@@ -52,10 +52,10 @@ def test_spreads_are_over_seeds_and_over_trials():
 
 @pytest.mark.filterwarnings("ignore::mechtrace.errors.FitWarning")
 def test_nctrl_takes_part_with_one_seed(tmp_path, monkeypatch):
-    monkeypatch.setattr("mechtrace.paper.yardsticks.SHOWN", 500)
+    monkeypatch.setattr("mechtrace_lab.reproduction.reference_methods.NCTRL_TRANSITIONS", 500)
     people(tmp_path, seconds=1.5, new="transition")
     methods = ["told-line", "nctrl-hard"]
-    result = gait_study(tmp_path, features=["legs"], seeds=2, methods=methods, say=lambda text: 0)
+    result = gait_study(tmp_path, features=["legs"], seeds=2, methods=methods)
     seeds = {(row["method"], row["seed"]) for row in result["rows"]}
     assert seeds == {("told-line", 0), ("told-line", 1), ("nctrl-hard", 0)}
     pure = [row for row in result["rows"] if row["kind"] == "pure"]

@@ -8,7 +8,7 @@ import torch
 
 import mechtrace as mt
 from mechtrace.errors import DataError
-from mechtrace.gating import fit_gate
+from mechtrace_lab.baselines.gating import fit_gate
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def model(easy):
 
 @pytest.fixture(scope="module")
 def gate(model, easy):
-    return mt.fit_gate(model, easy[:16])
+    return fit_gate(model, easy[:16])
 
 
 def test_pure_recordings_are_told_apart(gate, easy):

@@ -7,13 +7,13 @@ import pandas as pd
 import pytest
 from motions import acclaim, bvh
 
-from mechtrace.datasets import cmu
-from mechtrace.datasets.asf import read_amc
-from mechtrace.datasets.bvh import read_bvh
-from mechtrace.datasets.gait import channels_of, speed_proxy
-from mechtrace.datasets.motion import Motion, read_motion
-from mechtrace.datasets.skeleton import rotations
 from mechtrace.errors import ConfigError, DataError
+from mechtrace_lab.datasets import cmu
+from mechtrace_lab.datasets.asf import read_amc
+from mechtrace_lab.datasets.bvh import read_bvh
+from mechtrace_lab.datasets.gait import channels_of, speed_proxy
+from mechtrace_lab.datasets.motion import Motion, read_motion
+from mechtrace_lab.datasets.skeleton import rotations
 
 
 def test_rotations_turn_as_they_should():

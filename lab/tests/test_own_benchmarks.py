@@ -7,14 +7,14 @@ import json
 import numpy as np
 import pytest
 
-from mechtrace.baselines.homes import HOMES, HomeJob
 from mechtrace.errors import ConfigError
+from mechtrace_lab.baselines.own_benchmarks import OWN_BENCHMARKS, OwnBenchmarkJob
 
 pytestmark = pytest.mark.filterwarnings("ignore::mechtrace.errors.FitWarning")
 
 
 def test_a_method_learns_and_is_judged_at_home(tmp_path):
-    job = HomeJob("ivae", HOMES["ivae"], 3, 0.004, "cpu")
+    job = OwnBenchmarkJob("ivae", OWN_BENCHMARKS["ivae"], 3, 0.004, "cpu")
     row = job.run(tmp_path)
     assert row["status"] == "finished"
     assert 0.2 < row["mcc"] <= 1
@@ -23,18 +23,18 @@ def test_a_method_learns_and_is_judged_at_home(tmp_path):
     steps, scores = zip(*row["training"]["matches"], strict=True)
     assert steps[-1] == row["training"]["steps"]
     assert np.isfinite(scores).all()
-    job.keep(tmp_path, row)
-    assert job.kept(tmp_path) == json.loads(json.dumps(row))
+    job.store(tmp_path, row)
+    assert job.stored_row(tmp_path) == json.loads(json.dumps(row))
     assert "MCC" in job.line(row)
 
 
 def test_what_a_row_rests_on_is_in_its_name():
-    job = HomeJob("tdrl", HOMES["tdrl"], 0, 1.0, "cpu")
+    job = OwnBenchmarkJob("tdrl", OWN_BENCHMARKS["tdrl"], 0, 1.0, "cpu")
     others = (
-        HomeJob("tdrl", HOMES["tdrl"], 1, 1.0, "cpu"),
-        HomeJob("tdrl", HOMES["tdrl"], 0, 0.5, "cpu"),
-        HomeJob("tdrl", HOMES["tdrl"], 0, 1.0, "cuda"),
-        HomeJob("tdrl", HOMES["leap"], 0, 1.0, "cpu"),
+        OwnBenchmarkJob("tdrl", OWN_BENCHMARKS["tdrl"], 1, 1.0, "cpu"),
+        OwnBenchmarkJob("tdrl", OWN_BENCHMARKS["tdrl"], 0, 0.5, "cpu"),
+        OwnBenchmarkJob("tdrl", OWN_BENCHMARKS["tdrl"], 0, 1.0, "cuda"),
+        OwnBenchmarkJob("tdrl", OWN_BENCHMARKS["leap"], 0, 1.0, "cpu"),
     )
     assert len({job.stem, *(other.stem for other in others)}) == 5
 
@@ -54,7 +54,7 @@ def test_command_keeps_rows_and_goes_on(command, tmp_path):
 
 
 def test_an_unknown_method_has_no_home(tmp_path):
-    from mechtrace.baselines.homes import homes_study
+    from mechtrace_lab.baselines.own_benchmarks import own_benchmark_study
 
     with pytest.raises(ConfigError, match="no world is known as the home of 'hmm'"):
-        homes_study(["hmm"], tmp_path)
+        own_benchmark_study(["hmm"], tmp_path)

@@ -9,7 +9,8 @@ import pytest
 from scipy.stats import kurtosis
 
 from mechtrace.errors import ConfigError
-from mechtrace.worlds import PRESETS, peers
+from mechtrace.worlds import PRESETS
+from mechtrace_lab import peer_worlds as peers
 
 SMALL: dict[str, dict[str, Any]] = {
     "tdrl": {"series": 400},
@@ -21,7 +22,7 @@ SMALL: dict[str, dict[str, Any]] = {
 LABELLED = {"tdrl": 5, "leap": 5, "ivae": 40}
 
 
-def leaky(x: np.ndarray) -> np.ndarray:
+def leaky_relu(x: np.ndarray) -> np.ndarray:
     return np.where(x > 0, x, 0.2 * x)
 
 
@@ -33,14 +34,16 @@ def small(name: str, **options: Any) -> Any:
     return peers.make(name, **(SMALL[name] | options))
 
 
-def innovations(world: peers.LaggedWorld, recordings: peers.Recordings) -> np.ndarray:
+def innovations(world: peers.PeerWorld, recordings: peers.PeerSimulation) -> np.ndarray:
     """The noise behind the latents, (N, T - L, d), by the equation written out once more."""
     z, states, lags = recordings.latents.astype(float), recordings.states, world.matrices.shape[1]
     assert states is not None
     noise = unleaky(z[:, lags:])
     for lag in range(1, lags + 1):
         weights = world.matrices[states[:, lags:], lag - 1]
-        noise -= leaky(np.einsum("nti,ntij->ntj", z[:, lags - lag : z.shape[1] - lag], weights))
+        noise -= leaky_relu(
+            np.einsum("nti,ntij->ntj", z[:, lags - lag : z.shape[1] - lag], weights)
+        )
     return noise
 
 
@@ -102,7 +105,7 @@ def test_temporal_worlds_are_mixed_by_bent_rotations(name):
     for layer in (first, second):
         np.testing.assert_allclose(layer @ layer.T, np.eye(8), atol=1e-5)
     recordings = world.simulate(20)
-    expected = leaky(leaky(recordings.latents) @ first) @ second
+    expected = leaky_relu(leaky_relu(recordings.latents) @ first) @ second
     np.testing.assert_allclose(recordings.panel.values, expected.reshape(-1, 8), atol=1e-5)
 
 
@@ -114,7 +117,7 @@ def test_sources_are_mixed_by_well_conditioned_layers(name, condition):
     assert max(np.linalg.cond(layer) for layer in world.mixing.layers) <= condition + 1e-5
     recordings = world.simulate(20)
     one, two, three = world.mixing.layers
-    expected = leaky(leaky(recordings.latents @ one) @ two) @ three
+    expected = leaky_relu(leaky_relu(recordings.latents @ one) @ two) @ three
     values = recordings.panel.values.reshape(expected.shape)
     np.testing.assert_allclose(values, expected, atol=1e-5)
 

@@ -1,90 +1,35 @@
-"""The paper's tables: the printed numbers, the plan, and a small run of every table."""
+"""The plan of the reproduction: printed numbers, sources, jobs and the copied rows of benches."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
-from matplotlib import pyplot
+from lab_tools import load_tool
 
-from mechtrace.baselines import contest
-from mechtrace.datasets.recordings import VARIABLE
-from mechtrace.paper import compare, figures, measures, tables, yardsticks
-from mechtrace.paper.contestants import Contestant
-from mechtrace.paper.entries import Ask, Entry, Place
-from mechtrace.paper.kept import Kept
-from mechtrace.paper.models import SCALES, Model
-from mechtrace.paper.plan import TABLES, asked
-from mechtrace.paper.run import job_of, jobs_for, reproduce
-from mechtrace.paper.studied import Studied
-from mechtrace.paper.tables import Figure
-from mechtrace.paper.theorems import Theorems
+from mechtrace_lab import comparison as contest
+from mechtrace_lab.datasets.recordings import VARIABLE
+from mechtrace_lab.reproduction import (
+    answers,
+    figures,
+    side_by_side,
+    tables,
+)
+from mechtrace_lab.reproduction.compared_methods import ComparedMethod
+from mechtrace_lab.reproduction.entries import Entry, FigurePath, MeasureCall
+from mechtrace_lab.reproduction.models import SCALES, Model
+from mechtrace_lab.reproduction.plan import TABLES, measure_calls
+from mechtrace_lab.reproduction.real_data import StudySource
+from mechtrace_lab.reproduction.result_store import ResultStore
+from mechtrace_lab.reproduction.run import jobs_for
+from mechtrace_lab.reproduction.tables import Figure
 
 pytestmark = pytest.mark.filterwarnings("ignore::mechtrace.errors.FitWarning")
 
 
-@pytest.fixture(scope="module")
-def kept(tmp_path_factory):
-    """Every source of every table, trained a little, in this process."""
-    for package in ("sklearn", "hmmlearn", "cv2"):
-        pytest.importorskip(package)
-    from small_data import write_data
-
-    folder, data = (tmp_path_factory.mktemp(name) for name in ("paper", "data"))
-    write_data(data)
-    (folder / "smoke").mkdir()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(VARIABLE, str(data))
-        patch.setattr(yardsticks, "SHOWN", 2000)  # transitions for NCTRL
-        for job in jobs_for(list(TABLES), scale="smoke", seeds=1, device="cpu"):
-            job.keep(folder / "smoke", job.run(folder / "smoke"))
-    return folder
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_every_cell_of_a_table_is_measured(kept, name):
-    lines = compare.measured(name, kept, scale="smoke", seeds=1)
-    assert [line.entry for line in lines] == list(TABLES[name].entries)
-    for line in lines:
-        wanted = {place.who for place in line.entry.where}
-        assert set(line.found) == wanted, (line.entry.row, line.entry.column)
-        assert all(np.isfinite(figure.value) for figure, _ in line.found.values())
-    shown = compare.text(lines)
-    assert len(shown.splitlines()) == 1 + len(lines)
-    assert compare.markdown(lines).count("\n") == 1 + len(lines)
-
-
-def test_a_later_question_goes_to_the_model_of_before(kept, monkeypatch):
-    (job,) = [
-        job
-        for job in jobs_for(["samples"], scale="smoke", seeds=1, device="cpu")
-        if job.model.name == "k5-of-400"
-    ]
-    folder = kept / "smoke"
-    assert job.kept(folder) is not None
-    more = type(job)(
-        job.model,
-        job.scale,
-        job.seed,
-        (*job.asks, Ask("convexity", (("active", (0, 1)), ("recordings", 2)))),
-        "cpu",
-    )
-    assert more.stem == job.stem
-    assert more.kept(folder) is None
-    before = json.loads((folder / f"{job.stem}.json").read_text())
-    monkeypatch.setattr(Model, "train", None)  # nothing may be trained again
-    row = more.run(folder)
-    assert len(row["measures"]) == len(before["measures"]) + 1
-    assert {k: row["measures"][k] for k in before["measures"]} == before["measures"]
-    assert row["timings"]["fit"] == before["timings"]["fit"]
-    assert len(row["timings"]) == len(before["timings"]) + 1
-
-
 def test_models_that_are_equal_are_trained_once():
-    wanted = [source for source in asked(list(TABLES)) if isinstance(source, Model)]
+    wanted = [source for source in measure_calls(list(TABLES)) if isinstance(source, Model)]
     same = [model for model in wanted if dict(model.options).get("edge") == 0.5]
     assert len([model for model in same if dict(model.options)["noise"] == 0.1]) == 1
     names = [model.name for model in wanted]
@@ -106,7 +51,9 @@ def test_printed_numbers_are_complete():
 
 
 def entry(printed, better="more"):
-    where = (Place.in_model("default", Model("m"), Ask("latents"), "default", "pooled"),)
+    where = (
+        FigurePath.in_model("default", Model("m"), MeasureCall("latents"), "default", "pooled"),
+    )
     return Entry("row", "column", printed, where, better)
 
 
@@ -123,15 +70,15 @@ def entry(printed, better="more"):
     ],
 )
 def test_who_reaches_the_paper(printed, better, mine, reached):
-    line = compare.Measured(entry(printed, better), {"default": (Figure(mine), 3)})
+    line = side_by_side.Measured(entry(printed, better), {"default": (Figure(mine), 3)})
     assert line.reached is reached
-    assert ("*" in compare.text([line])) is (reached is False)
+    assert ("*" in side_by_side.text([line])) is (reached is False)
 
 
 def test_calibration_uses_rows_where_a_regime_is_pure():
     truth = np.array([[1, 0, 0], [0.5, 0.5, 0], [0, 1, 0], [0, 0.5, 0.5], [0, 0, 1.0]])
-    assert sorted(measures._endpoints(truth, 0)) == [0, 2, 4]
-    assert sorted(measures._endpoints(truth, 1)) == [2, 4]
+    assert sorted(answers.pure_rows(truth, 0)) == [0, 2, 4]
+    assert sorted(answers.pure_rows(truth, 1)) == [2, 4]
 
 
 def compared(command, monkeypatch, tmp_path, *words):
@@ -166,59 +113,29 @@ def test_methods_are_the_cells_of_the_comparison(command, monkeypatch, tmp_path,
 
 
 def test_a_cell_of_another_device_is_as_good(tmp_path):
-    here, there = (Contestant("oracle").job(SCALES["paper"], 0, x) for x in ("cpu", "cuda"))
+    here, there = (ComparedMethod("oracle").job(SCALES["paper"], 0, x) for x in ("cpu", "cuda"))
     assert here.stem != there.stem
-    assert here.kept(tmp_path) is None
-    there.keep(tmp_path, there.row("finished", figures={"pooled": 1}))
-    assert here.kept(tmp_path)["figures"] == {"pooled": 1}
-    here.keep(tmp_path, here.row("finished", figures={"pooled": 2}))  # its own counts more
-    assert [job.kept(tmp_path)["figures"]["pooled"] for job in (here, there)] == [2, 1]
+    assert here.stored_row(tmp_path) is None
+    there.store(tmp_path, there.row("finished", figures={"pooled": 1}))
+    assert here.stored_row(tmp_path)["figures"] == {"pooled": 1}
+    here.store(tmp_path, here.row("finished", figures={"pooled": 2}))  # its own counts more
+    assert [job.stored_row(tmp_path)["figures"]["pooled"] for job in (here, there)] == [2, 1]
 
 
 def test_compared_rows_are_kept_where_they_agree(tmp_path):
-    tool = Path(__file__).parent.parent / "tools" / "keep_compared_rows.py"
-    spec = importlib.util.spec_from_file_location("keep_compared_rows", tool)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    jobs = [Contestant(name).job(SCALES["paper"], 0, "cuda") for name in ("pcl", "leap", "ivae")]
+    module = load_tool("keep_compared_rows")
+    jobs = [
+        ComparedMethod(name).job(SCALES["paper"], 0, "cuda") for name in ("pcl", "leap", "ivae")
+    ]
     rows = [job.row("finished", figures={"mcc": 0.5}) for job in jobs]
     rows[1]["settings"] = rows[1]["settings"] | {"batch": 64}  # another budget of steps
     results = tmp_path / "compare-paper-2000-h200.json"  # where iVAE's recipe was another one
     results.write_text(json.dumps({"rows": rows}))
-    assert module.keep(tmp_path, tmp_path) == [jobs[0].stem]
-    assert [job.kept(tmp_path) is not None for job in jobs] == [True, False, False]
+    assert module.copy_rows(tmp_path, tmp_path) == [jobs[0].stem]
+    assert [job.stored_row(tmp_path) is not None for job in jobs] == [True, False, False]
     results.rename(tmp_path / "compare-paper-2000-x.json")
-    assert module.keep(tmp_path, tmp_path) == [jobs[0].stem, jobs[2].stem]
+    assert module.copy_rows(tmp_path, tmp_path) == [jobs[0].stem, jobs[2].stem]
 
-
-def test_the_best_of_the_others_is_named(kept):
-    lines = compare.measured("methods", kept, scale="smoke", seeds=1)
-    others = [line for line in lines if "other" in line.found]
-    assert {line.reached for line in others} == {None}
-    best = max((x for x in others if x.entry.column == "MCC"), key=lambda x: x.found["other"])
-    (said,) = [words for words in compare.leads(lines) if words.startswith("MCC: ")]
-    assert said.endswith(f"{compare.shown(best.found['other'][0])} ({best.entry.row})")
-    assert "other methods" in compare.text(lines).splitlines()[0]
-    theorems = compare.measured("theorems", kept, scale="smoke", seeds=1)
-    assert "other methods" not in compare.text(theorems)
-    assert compare.leads(theorems) == []
-
-
-def test_theorems_need_no_training(kept, tmp_path):
-    job = job_of(Theorems(), SCALES["smoke"], 0)
-    row = job.kept(kept / "smoke")
-    again = json.loads(json.dumps(job.run(tmp_path)))
-    assert again | {"seconds": row["seconds"]} == row
-    assert not list(tmp_path.iterdir())
-    assert all(one["within"] == 1 for one in row["worlds"].values())
-    assert set(row["lengths"]) == {"50", "100", "200", "400", "800", "1600"}
-    assert row["rates"]["gcv"] < row["rates"]["rule"] < 0
-    lines = compare.measured("theorems", kept, scale="smoke", seeds=1)
-    rates = [line for line in lines if line.entry.row == "MSE against T"]
-    assert [line.entry.printed.value for line in rates] == [-2 / 3] * 2
-
-
-# -- pictures and recordings --------------------------------------------------------------------
 
 RECORDED = ("gait", "vehicles", "frames")
 
@@ -243,7 +160,7 @@ def test_without_data_a_table_is_skipped_in_a_sentence(
 def test_missing_frames_are_no_failure_either(monkeypatch, tmp_path):
     (tmp_path / "uavdt").mkdir()
     monkeypatch.setenv(VARIABLE, str(tmp_path))
-    job = Studied("frames", "trails").job(SCALES["smoke"], 0, "cpu")
+    job = StudySource("frames", "trails").job(SCALES["smoke"], 0, "cpu")
     row = job.run(tmp_path)
     assert row["status"] == "skipped"
     assert row["reason"] == job.missing()
@@ -251,21 +168,10 @@ def test_missing_frames_are_no_failure_either(monkeypatch, tmp_path):
     assert "`mechtrace datasets uavdt`" in row["reason"]
 
 
-def test_what_was_kept_outlives_the_data(kept, monkeypatch):
-    monkeypatch.delenv(VARIABLE, raising=False)
-    job = Studied("gait", "legs").job(SCALES["smoke"], 0, "cpu")
-    before = job.kept(kept / "smoke")
-    for fresh, status in ((False, "finished"), (True, "skipped")):
-        rows = reproduce(
-            ["gait"], kept, scale="smoke", seeds=1, fresh=fresh, say=lambda text: None, live=False
-        )
-        assert {row["status"] for row in rows} == {status}
-    assert job.kept(kept / "smoke") == before
-    assert compare.absent("gait", kept, scale="smoke", seeds=1) == []
-
-
 def test_the_device_is_no_part_of_a_study():
-    jobs = [Studied("cartpole", "pictures").job(SCALES["paper"], 1, x) for x in ("cpu", "cuda")]
+    jobs = [
+        StudySource("cartpole", "pictures").job(SCALES["paper"], 1, x) for x in ("cpu", "cuda")
+    ]
     assert jobs[0].stem == jobs[1].stem
     assert jobs[0].about()["size"]["series"] == 1000
 
@@ -273,7 +179,7 @@ def test_the_device_is_no_part_of_a_study():
 def bench_files(folder):
     """Files of bench commands, of the right size, with figures that are easy to know again."""
     from mechtrace.estimator import Trace
-    from mechtrace.paper import gait
+    from mechtrace_lab.reproduction import gait
 
     def about(settings):
         return {"settings": Trace(**settings).get_params(), "versions": {"numpy": "2"}}
@@ -306,121 +212,39 @@ def bench_files(folder):
 
 
 def test_rows_of_bench_commands_are_kept_where_they_agree(tmp_path):
-    tool = Path(__file__).parent.parent / "tools" / "keep_bench_rows.py"
-    spec = importlib.util.spec_from_file_location("keep_bench_rows", tool)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load_tool("keep_bench_rows")
     results = tmp_path / "results"
     results.mkdir()
     made = bench_files(results)
-    taken = module.keep(results, tmp_path)
+    taken = module.copy_rows(results, tmp_path)
     assert [stem.rpartition("-")[0] for stem in taken] == [
         "gait-paper-seed0", "gait-paper-seed1", "gait-legs-seed0", "gait-legs-seed1",
         "cartpole-pictures-seed4",
     ]  # fmt: skip
-    job = Studied("gait", "legs").job(SCALES["paper"], 1, "cpu")
-    row = job.kept(tmp_path)
+    job = StudySource("gait", "legs").job(SCALES["paper"], 1, "cpu")
+    row = job.stored_row(tmp_path)
     assert row["figures"]["lda"]["pearson"] == pytest.approx(0.6)
     assert row["figures"]["lda"]["pure_walk"] is None
     assert (row["seconds"], row["kept_from"]) == (None, "gait-cmu.json")
-    row = Studied("cartpole", "pictures").job(SCALES["paper"], 4, "cuda").kept(tmp_path)
+    row = StudySource("cartpole", "pictures").job(SCALES["paper"], 4, "cuda").stored_row(tmp_path)
     assert (row["figures"]["recovery"]["5"]["pooled"], row["machine"]) == (0.7, "abacus")
     made["gait-cmu"]["settings"]["steps"] = 1
     (results / "gait-cmu.json").write_text(json.dumps(made["gait-cmu"]))
-    assert module.keep(results, tmp_path) == taken[-1:]
-
-
-# -- figures ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("picture", figures.PICTURES, ids=lambda picture: picture.name)
-def test_every_figure_is_drawn_from_what_is_kept(kept, picture):
-    figure = picture.draw(Kept(kept, "smoke", 1))
-    figure.draw_without_rendering()
-    assert all(ax.get_xlabel() or ax.get_ylabel() for ax in figure.axes)
-    assert all(ax.has_data() for ax in figure.axes)
-    pyplot.close(figure)
+    assert module.copy_rows(results, tmp_path) == taken[-1:]
 
 
 @pytest.mark.parametrize("picture", figures.PICTURES, ids=lambda picture: picture.name)
 def test_without_rows_there_is_no_figure(tmp_path, picture):
-    assert picture.draw(Kept(tmp_path, "smoke", 1)) is None
+    assert picture.draw(ResultStore(tmp_path, "smoke", 1)) is None
     assert list(figures.write(list(TABLES), tmp_path, scale="smoke", seeds=1)) == []
     assert not list(tmp_path.iterdir())
 
 
-def test_a_figure_shows_what_was_found_and_what_is_printed(kept):
-    folder = Kept(kept, "smoke", 1)
-    figure = next(p for p in figures.PICTURES if p.name == "window").draw(folder)
-    lines = {one.get_label(): one for one in figure.axes[0].get_lines()}
-    found = folder.cells("window")["w = 0", "corr"].found["default"][0].value
-    assert lines["mechtrace"].get_ydata()[0] == found
-    points = {one.get_label(): one for one in figure.axes[0].containers}
-    printed = [corr.value for corr, _ in tables.WINDOW.values()]
-    assert points["printed in the paper"].lines[0].get_ydata().tolist() == printed
-    pyplot.close(figure)
-
-
-def test_some_of_the_rows_are_enough_and_old_ones_do_no_harm(kept, tmp_path):
-    (tmp_path / "smoke").mkdir()
-    for path in (kept / "smoke").glob("*.json"):
-        row = json.loads(path.read_text())
-        for key, answer in row.get("measures", {}).items():
-            if key.startswith("two_stages"):
-                del answer["curves"]  # as they were before curves were kept
-            if key.startswith("bounds") and path.name.startswith("noise-0.05"):
-                answer["bound"] = None  # not finite
-        if path.name.startswith(("k5-seed", "noise-0.0", "k50-d8-seed")):
-            (tmp_path / "smoke" / path.name).write_text(json.dumps(row))
-    written = figures.write(list(TABLES), tmp_path, scale="smoke", seeds=1)
-    names = {path.stem for path in written if path.read_bytes().startswith(b"\x89PNG")}
-    assert not pyplot.get_fignums()
-    assert names == {
-        "theory", "trajectory", "calibration", "window", "capacity", "samples", "beyond",
-    }  # fmt: skip
-
-
-def test_curves_are_kept_short(kept):
-    path = next((kept / "smoke").glob("k5-seed*.json"))
-    answers = json.loads(path.read_text())["measures"]
-    curves = [a for key, a in answers.items() if key.startswith("curves")]
-    curves += [a["curves"] for key, a in answers.items() if key.startswith("two_stages")]
-    for answer in curves:
-        for name in ("truth", "algorithm1", "default"):
-            values = np.array(answer[name], float)
-            assert np.array_equal(values, values.round(4), equal_nan=True)
-
-
 @pytest.fixture
 def tool(monkeypatch):
-    path = Path(__file__).parent.parent / "tools" / "paper_tables.py"
-    spec = importlib.util.spec_from_file_location("paper_tables", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load_tool("paper_tables")
     monkeypatch.setattr(module, "LOOKED", ("paper", "smoke"))
     return module
-
-
-def test_the_page_has_every_table_with_its_question_and_its_command(kept, tool, tmp_path):
-    images = tmp_path / "images"
-    images.mkdir()
-    for picture in figures.PICTURES:
-        (images / f"paper-{picture.name}.png").write_bytes(b"")
-    (page,) = tool.outputs(kept, tmp_path).values()
-    for name, table in TABLES.items():
-        assert f"## {table.title}" in page
-        assert table.note in page
-        assert f"`mechtrace reproduce {name} --scale smoke --seeds 1`" in page
-    for picture in figures.PICTURES:
-        assert page.count(f"(images/paper-{picture.name}.png)") == 1
-    below = page.count(" * |")
-    assert below == page.count(" (paper ") > 0
-    lines = [line for name in TABLES for line in Kept(kept, "smoke", 1).lines(name)]
-    judged = [line for line in lines if line.reached is not None and line.entry.better == "more"]
-    reached = sum(line.reached for line in judged)
-    assert f"Of {len(judged)} cells with a printed correlation or MCC" in page
-    assert f"our default reaches {reached}.**" in page
-    assert page.count("Short of the paper's figure") > 0
 
 
 def test_the_page_without_rows_says_so(tool, tmp_path):
@@ -438,9 +262,6 @@ def test_every_table_says_what_it_asks():
     assert all(table.note.endswith((".", "?")) for table in TABLES.values())
 
 
-# -- the command --------------------------------------------------------------------------------
-
-
 def test_command(command, tmp_path):
     code, said, _ = command("reproduce", "list", "--json", tmp_path / "list.json")
     assert code == 0
@@ -454,27 +275,6 @@ def test_command(command, tmp_path):
     (tmp_path / "file").write_text("")
     code, _, err = command("reproduce", "samples", "--out", tmp_path / "file")
     assert (code, "this is a file" in err) == (2, True)
-
-
-def test_command_shows_what_is_kept(command, kept, tmp_path):
-    words = ["reproduce", "simplex", "--scale", "smoke", "--seeds", 1, "--out", kept]
-    code, said, _ = command(*words, "--show", "--json", tmp_path / "simplex.json")
-    assert code == 0
-    assert "Simplex against free weights (smoke, seeds: 1)" in said
-    rows = json.loads((tmp_path / "simplex.json").read_text())["simplex"]
-    assert rows[0]["printed"] == {"value": 0.956, "spread": None}
-    assert set(rows[0]["found"]) == {"algorithm1", "default"}
-    code, said, _ = command(*words)  # nothing is left to compute
-    assert (code, "1 of 1 results are kept from before" in said) == (0, True)
-
-
-def test_command_draws_unless_told_not_to(command, kept):
-    words = ["reproduce", "window", "simplex", "--scale", "smoke", "--seeds", 1, "--out", kept]
-    path = kept / "smoke" / "window.png"
-    code, said, _ = command(*words, "--show", "--no-figures")
-    assert (code, "figure" in said, path.exists()) == (0, False, False)
-    code, said, _ = command(*words, "--show")
-    assert (code, f"figure: {path}" in said, path.exists()) == (0, True, True)
 
 
 def test_scales_differ_in_size_only():

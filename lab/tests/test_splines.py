@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from mechtrace.baselines.splines import RationalSplines
+from mechtrace_lab.baselines.splines import RationalSplines
 
 CURVES = 6
 

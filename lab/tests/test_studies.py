@@ -6,18 +6,15 @@ import numpy as np
 import pytest
 
 import mechtrace as mt
-from mechtrace.studies.convexity import convexity_study, omniscient_power
-from mechtrace.studies.scaling import scaling_study
-from mechtrace.studies.theory import theory_study
 from mechtrace.worlds import EmergentEdge
+from mechtrace_lab.studies.convexity import convexity_study, omniscient_power
+from mechtrace_lab.studies.scaling import scaling_study
+from mechtrace_lab.studies.theory import theory_study
 
 
-def silent(text: str) -> None:
-    """Say nothing."""
-
-
-def test_the_constant_basis_collapses_once_targets_are_shared():
-    result = scaling_study(active=(5, 9), seeds=2, trials=150, pure=150, say=silent)
+def test_the_constant_basis_collapses_once_targets_are_shared(caplog, capsys):
+    caplog.set_level("INFO", logger="mechtrace")
+    result = scaling_study(active=(5, 9), seeds=2, trials=150, pure=150)
     found = {
         count: np.mean([r["pooled"] for r in result["rows"] if r["active"] == count
                         and r["schedule"] == "simple"]) for count in (5, 9)
@@ -25,12 +22,13 @@ def test_the_constant_basis_collapses_once_targets_are_shared():
     assert found[5] > 0.75
     assert found[9] < 0.5
     assert all(row["sigma_min"] < 0.05 for row in result["rows"] if row["active"] == 9)
+    assert len(caplog.messages) == len(result["rows"])  # a line each, logged and not printed
+    assert capsys.readouterr() == ("", "")
 
 
 def test_theorem_2_is_respected_and_the_smoother_improves_with_length():
     result = theory_study(
         seeds=1, series=40, noises=(0.05, 0.5), edges=(0.1, 0.4), lengths=(50, 200, 800),
-        say=silent,
     )  # fmt: skip
     rows = {(row["varied"], row["value"]): row for row in result["rows"]}
     assert all(row["within"] == 1.0 and row["worst_ratio"] <= 1.0 for row in rows.values())
@@ -57,7 +55,7 @@ def test_the_best_possible_power_grows_with_the_edge():
 def test_the_convexity_study_compares_sources_and_tests():
     result = convexity_study(
         world="paper-positive", seeds=1, series=20, valid=30, broken=10, trials=(1,),
-        strengths=(), lengths=(50,), say=silent, steps=150, hidden=16, lr=1e-2, evaluations=2,
+        strengths=(), lengths=(50,), steps=150, hidden=16, lr=1e-2, evaluations=2,
     )  # fmt: skip
     rows = result["rows"]
     assert {row["source"] for row in rows} == {"learned", "oracle"}

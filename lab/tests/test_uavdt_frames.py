@@ -10,15 +10,15 @@ from motions import boxes
 from test_datasets_shared import VEHICLES
 from typer.testing import CliRunner
 
-from mechtrace.baselines.heuristics import flow_in_boxes
-from mechtrace.cli import app
-from mechtrace.datasets import trails
-from mechtrace.datasets.camera import camera_motion, carried, stabilised
-from mechtrace.datasets.scene import Scene, read_scene
-from mechtrace.datasets.sprites import Sprite, cut_out, painted, painted_film
-from mechtrace.datasets.tracks import Track
+from mechtrace.cli.main import app
 from mechtrace.errors import DataError
-from mechtrace.paper.turn import score, turn_study
+from mechtrace_lab.baselines.heuristics import flow_in_boxes
+from mechtrace_lab.datasets import trails
+from mechtrace_lab.datasets.camera import camera_motion, carried, stabilised
+from mechtrace_lab.datasets.scene import VehicleScene, read_scene
+from mechtrace_lab.datasets.sprites import Sprite, cut_out, painted, painted_film
+from mechtrace_lab.datasets.tracks import Track
+from mechtrace_lab.reproduction.uavdt_frames import frames_study, score
 
 cv2 = pytest.importorskip("cv2")
 
@@ -47,12 +47,14 @@ def corner(count: int = 100) -> np.ndarray:
     return np.array([60.0, 105.0]) + np.cumsum(steps, axis=0)
 
 
-def scene_of(centres: np.ndarray) -> Scene:
+def scene_of(centres: np.ndarray) -> VehicleScene:
     """A vehicle on a road under a camera that hangs still."""
     sides, road = np.tile(SIDES, (len(centres), 1)), ground()
     frames = np.stack(list(painted(CAR, road, centres, sides)))
     numbers, corners = np.arange(len(centres)) + 1, centres - sides / 2
-    return Scene(numbers, frames, frames, road, np.hstack([corners, sides]), centres, sides, 0.5)
+    return VehicleScene(
+        numbers, frames, frames, road, np.hstack([corners, sides]), centres, sides, 0.5
+    )
 
 
 def write_sequence(folder, name: str, centres: np.ndarray) -> None:
@@ -123,9 +125,9 @@ def test_what_moves_outside_of_the_box_leaves_no_trail():
     with_other = scene.steady.copy()
     with_other[:, 90:110, 100:140] = 250
     alone = trails.draw_trail(scene.steady, scene.road, scene.centres, scene.sides)
-    beside = trails.draw_trail(with_other, scene.road, scene.centres, scene.sides)
+    with_it = trails.draw_trail(with_other, scene.road, scene.centres, scene.sides)
     assert alone.any()
-    assert (alone == beside).all()
+    assert (alone == with_it).all()
 
 
 def test_a_vehicle_that_stands_has_no_direction():
@@ -202,7 +204,7 @@ def test_the_study_recovers_a_turn_from_painted_films(tmp_path):
 
 def test_missing_frames_are_named(tmp_path):
     with pytest.raises(DataError, match="S1606_half: there are no frames"):
-        turn_study(tmp_path)
+        frames_study(tmp_path)
 
 
 @pytest.mark.skipif(not (VEHICLES / "frames").is_dir(), reason="no UAVDT frames here")

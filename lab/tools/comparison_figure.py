@@ -1,17 +1,13 @@
-"""docs/images/comparison.png: every method in the world `paper`, from results/."""
+"""docs/images/comparison.png: every method in the world `paper`, from lab/results/."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import comparison_tables
+from project_files import matching, read, save
 
-from mechtrace import plot
+from mechtrace_lab import plot
 
-ROOT = Path(__file__).parents[1]
-paths = sorted((ROOT / "results").glob("compare-paper-2000*.json"))
-files = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+files = [read(path) for path in matching("compare-paper-2000*")]
 # a method of several files counts as in the last, and the oracle is the same in all
 rows = {row["method"]: row for result in files for row in result["summary"]}
 cells = [row for result in files for row in result["rows"] if row["method"] != "oracle"]
@@ -21,5 +17,4 @@ whole = files[0] | {
     "rows": cells,
     "methods": {name: about for result in files for name, about in result["methods"].items()},
 }
-figure = plot.comparison(whole)[0].figure
-figure.savefig(ROOT / "docs" / "images" / "comparison.png", dpi=110, bbox_inches="tight")
+save(plot.comparison(whole)[0].figure, "comparison", bbox_inches="tight")

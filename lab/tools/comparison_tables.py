@@ -1,44 +1,26 @@
-"""Tables about other methods for docs/results.md: the comparison, their homes, their speed."""
+"""Tables about other methods for docs/results.md: quality, own benchmarks, speed."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
-from mechtrace.baselines.printed import PRINTED
-from mechtrace.paper import tables
+from project_files import load, matching, mean, mean_of, read, section
 
-RESULTS = Path(__file__).parent.parent / "results"
+from mechtrace_lab.baselines.published_results import PUBLISHED
+from mechtrace_lab.reproduction import tables
 
 
 def comparison() -> str:
     """Every method in the world `paper`."""
-    files = [_read(path) for path in sorted(RESULTS.glob("compare-paper-2000*.json"))]
-    if not files:
-        return ""
+    files = [read(path) for path in matching("compare-paper-2000*")]
     of_method: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
     for result in files:
         for row in result["summary"]:
             of_method[row["method"]] = (row, result)
     data = files[0]["configuration"]["data"]
     budget = files[0]["configuration"]["settings"]["transitions"]
-    lines = [
-        "## Other methods, side by side",
-        "",
-        f"World `paper`, {data['series']:,} recordings of each of {data['regimes']} regimes, every"
-        f" trained method shown {budget / 1e6:.0f} million transitions; a `simple` transition over"
-        f" {data['active']} regimes, {data['trials']} trials; mean +- standard deviation over"
-        f" {files[0]['configuration']['seeds']} fresh worlds. *Pooled*: one curve of all trials;"
-        " *single*: of one recording. *MCC* for t >= L on new pure recordings, with the weights"
-        " that the method's own validation loss selects, and with those that the truth would"
-        " select. *Paper*: its Table 1 (weight correlation, MCC). NA: no such answer. What each"
-        " method is, and how it was kept fair: [the competition](explanation/competition.md).",
-        "",
-        "| method | pooled | single | MCC | MCC, oracle-selected | states right | paper |"
-        " seconds | memory MB | machine |",
-        "|---|---|---|---|---|---|---|---|---|---|",
-    ]
+    lines = []
     for name, (row, result) in sorted(of_method.items(), key=lambda item: rank(item[1][0])):
         own, chosen = row["figures"], row["oracle_selected"]
         cells = [_spread(own[key]) for key in ("pooled", "single", "mcc")]
@@ -47,78 +29,79 @@ def comparison() -> str:
         printed = " / ".join(f"{x.value:.2f} +- {x.spread:.2f}" if x else "NA" for x in paper)
         title = result["methods"].get(name, {}).get("title", "oracle: true latents, our engine")
         lines.append(
-            f"| {title} | {' | '.join(cells)} | {printed} | {row['seconds']['mean']:.0f} |"
-            f" {row['memory_mb']['mean']:,.0f} | {result['machine']} |"
-        )
-    lines += ["", *(f"`{_command(result)}`" + "  " for result in files)]
-    return "\n".join(lines).rstrip() + "\n"
+            (
+                title, *cells, printed, f"{row['seconds']['mean']:.0f}",
+                f"{row['memory_mb']['mean']:,.0f}", result["machine"],
+            )
+        )  # fmt: skip
+    return section(
+        "## Other methods, side by side",
+        f"World `paper`, {data['series']:,} recordings of each of {data['regimes']} regimes, every"
+        f" trained method shown {budget / 1e6:.0f} million transitions; a `simple` transition over"
+        f" {data['active']} regimes, {data['trials']} trials; mean +- standard deviation over"
+        f" {files[0]['configuration']['seeds']} fresh worlds. *Pooled*: one curve of all trials;"
+        " *single*: of one recording. *MCC* for t >= L on new pure recordings, with the weights"
+        " that the method's own validation loss selects, and with those that the truth would"
+        " select. *Paper*: its Table 1 (weight correlation, MCC). NA: no such answer. What each"
+        " method is, and how it was kept fair: [the competition](explanation/competition.md).",
+        ("method", "pooled", "single", "MCC", "MCC, oracle-selected", "states right", "paper",
+         "seconds", "memory MB", "machine"),
+        lines,
+        "  \n".join(f"`{_command(result)}`" for result in files),
+    )  # fmt: skip
 
 
-def homes() -> str:
+def own_benchmarks() -> str:
     """Every method in its authors' own world."""
-    rows = [_read(path) for path in sorted((RESULTS / "homes").glob("*.json"))]
-    if not rows:
-        return ""
-    lines = [
-        "### In their authors' own worlds",
-        "",
-        "Our versions where the methods were first shown (`worlds.peers`); MCC for t >= L on new"
-        " recordings, each seed a fresh world. *Printed*: the authors' figure and where it was"
-        " read. States: share of the steps whose hidden state is right, after the best naming.",
-        "",
-        "| method | MCC (lowest) | oracle-selected | states right | worlds | shown | seconds |"
-        " printed | machine |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
+    rows = [read(path) for path in matching("homes/*")]
+    lines = []
     for name in sorted({row["method"] for row in rows}):
         mine = _of_one_recipe([row for row in rows if row["method"] == name])
         own, chosen = ([row[key] for row in mine] for key in ("mcc", "mcc_oracle"))
         states = [row["accuracy"] for row in mine if row["accuracy"] is not None]
         lines.append(
-            f"| {name} | {_mean(own):.3f} ({min(own):.3f}) | {_mean(chosen):.3f} |"
-            f" {f'{_mean(states):.1%}' if states else 'NA'} | {len(mine)} |"
-            f" {_shown(mine[0]['home'], mine[0]['share'])} |"
-            f" {_mean([row['seconds'] for row in mine]):.0f} |"
-            f" {_printed(name, mine[0]['home']['world'])} | {mine[0]['machine']} |"
-        )
-    lines += ["", "`mechtrace bench homes`"]
-    return "\n".join(lines) + "\n"
+            (
+                name, f"{mean(own):.3f} ({min(own):.3f})", f"{mean(chosen):.3f}",
+                f"{mean(states):.1%}" if states else "NA", len(mine),
+                _shown(mine[0]["home"], mine[0]["share"]), f"{mean_of(mine, 'seconds'):.0f}",
+                _printed(name, mine[0]["home"]["world"]), mine[0]["machine"],
+            )
+        )  # fmt: skip
+    return section(
+        "### In their authors' own worlds",
+        "Our versions where the methods were first shown (`worlds.peers`); MCC for t >= L on new"
+        " recordings, each seed a fresh world. *Printed*: the authors' figure and where it was"
+        " read. States: share of the steps whose hidden state is right, after the best naming.",
+        ("method", "MCC (lowest)", "oracle-selected", "states right", "worlds", "shown",
+         "seconds", "printed", "machine"),
+        lines,
+        "`mechtrace bench homes`",
+    )  # fmt: skip
 
 
 def speed() -> str:
     """How fast competitors train."""
-    path = RESULTS / "competitor-speed-cpu.json"
-    if not path.exists():
-        return ""
-    lines = [
+    lines = []
+    for row in load("competitor-speed-cpu")["rows"]:
+        ours, literal, authors = (row[key] for key in ("ours", "literal", "authors"))
+        theirs = (f"{authors:,}", f"{ours / authors:,.0f}") if authors else ("not measured", "")
+        numbers = (f"{number:,.0f}" for number in (ours, literal, ours / literal))
+        lines.append((row["method"], *numbers, *theirs))
+    return section(
         "### How fast they train",
-        "",
         "Transitions per second on one core, d = 8, 8 channels, 2 lags. *Literal*: the same loss"
         " computed as its equations read, networks one by one with whole Jacobian matrices (the"
         " tests compare both). *Authors*: their own code, measured beforehand.",
-        "",
-        "| method | ours | literal | ratio | authors' code | ratio |",
-        "|---|---|---|---|---|---|",
-    ]
-    for row in _read(path)["rows"]:
-        authors = row["authors"]
-        theirs = f"{authors:,} | {row['ours'] / authors:,.0f}" if authors else "not measured |"
-        lines.append(
-            f"| {row['method']} | {row['ours']:,.0f} | {row['literal']:,.0f} |"
-            f" {row['ours'] / row['literal']:,.0f} | {theirs} |"
-        )
-    lines += ["", "`python tools/competitor_speed.py`"]
-    return "\n".join(lines) + "\n"
+        ("method", "ours", "literal", "ratio", "authors' code", "ratio"),
+        lines,
+        "`python lab/tools/competitor_speed.py`",
+    )
 
 
 def _shown(home: dict[str, Any], share: float) -> str:
     """What was trained: all that the authors do, or a share of it."""
     part = "" if share == 1 else f"{share:.0%} of "
     return f"{share * home['transitions'] / 1e6:g} M transitions ({part}{home['passes']})"
-
-
-def _read(path: Path) -> dict[str, Any]:
-    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def rank(row: dict[str, Any]) -> tuple[bool, float, float]:
@@ -148,7 +131,7 @@ def _printed(name: str, world: str) -> str:
     mine = name.partition("-")[0]
     found = [
         f"{row.value:.2f} ({row.metric}; {row.note})"
-        for row in PRINTED
+        for row in PUBLISHED
         if row.method.lower() == mine
         and row.world == world
         and row.value is not None
@@ -165,7 +148,3 @@ def _command(result: dict[str, Any]) -> str:
     command += f" --set batch={settings['batch']}" if settings["batch"] else ""
     command += f" --device {settings['device']}" if settings["device"] != "cpu" else ""
     return f"{command} --methods {','.join(about['methods'])}"
-
-
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values)

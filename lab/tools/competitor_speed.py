@@ -1,6 +1,6 @@
 """How fast competitors train here, beside the literal way to compute the same; one core.
 
-Writes results/competitor-speed-cpu.json. The literal versions are those that the tests compare
+Writes lab/results/competitor-speed-cpu.json. The literal versions are those that the tests compare
 ours with: networks one by one, whole Jacobian matrices, chains differentiated step by step, rows
 gathered one by one. `authors` is what the authors' own code was measured at (TDRL and NCTRL).
 """
@@ -11,22 +11,21 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import torch
+from project_files import RESULTS, ROOT
 from torch import Tensor
 
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(ROOT / "lab" / "tests"))
 
-import literal  # noqa: E402
+import literal
 
-from mechtrace import worlds  # noqa: E402
-from mechtrace.baselines import make  # noqa: E402
-from mechtrace.baselines.chains import best_path  # noqa: E402
-from mechtrace.bench import machine  # noqa: E402
-from mechtrace.store import versions  # noqa: E402
+from mechtrace import worlds
+from mechtrace.io import versions
+from mechtrace_lab.baselines import make
+from mechtrace_lab.baselines.chains import best_path
+from mechtrace_lab.benchmarks import machine
 
 #: Transitions per second of the authors' own code on one core, at these sizes.
 AUTHORS = {"tdrl": 116, "nctrl-hard": 243, "nctrl-soft": 243}
@@ -115,5 +114,5 @@ if __name__ == "__main__":
         "machine": machine(torch.device("cpu")),
         "versions": versions(),
     }
-    path = ROOT / "results" / "competitor-speed-cpu.json"
+    path = RESULTS / "competitor-speed-cpu.json"
     path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")

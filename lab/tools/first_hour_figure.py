@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from matplotlib.figure import Figure
+from project_files import save
 
 import mechtrace as mt
-from mechtrace import plot
-
-ROOT = Path(__file__).parent.parent
-
+from mechtrace.viz import plot
 
 if __name__ == "__main__":
     world = mt.worlds.make("paper-positive", regimes=2, latents=4, channels=12, edge=0.6)
@@ -25,6 +21,4 @@ if __name__ == "__main__":
     upper.set_xlabel("")
     lower.get_legend().remove()
     lower.set_xlabel("step (dashed: truth)")
-    target = ROOT / "docs" / "images" / "first-hour.png"
-    figure.savefig(target, dpi=100)
-    print(target)
+    save(figure, "first-hour", dpi=100)

@@ -1,6 +1,6 @@
 """Put what `mechtrace bench` found where `mechtrace reproduce --scale paper` looks for it.
 
-Both make the same calls, so that single seeds in results/gait-cmu.json, vehicles-uavdt.json,
+Both make the same calls, so that single seeds in lab/results/gait-cmu.json, vehicles-uavdt.json,
 vehicle-frames.json and cartpole-*.json need not be computed again where size and settings agree.
 """
 
@@ -13,43 +13,44 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from project_files import RESULTS, read
+
 from mechtrace.estimator import Trace
-from mechtrace.paper.models import SCALES
-from mechtrace.paper.plan import asked
-from mechtrace.paper.studied import (
-    Studied,
+from mechtrace_lab.reproduction.models import SCALES
+from mechtrace_lab.reproduction.plan import measure_calls
+from mechtrace_lab.reproduction.real_data import (
     StudyJob,
+    StudySource,
     by_method,
     cartpole_figures,
     frame_figures,
     gait_figures,
 )
-from mechtrace.paper.yardsticks import NCTRL
+from mechtrace_lab.reproduction.reference_methods import NCTRL
 
-ROOT = Path(__file__).parent.parent
 #: Not part of what was found.
 APART = ("seed", "device")
 
 Found = Iterator[tuple[StudyJob, dict[str, Any]]]
 
 
-def keep(results: Path, folder: Path) -> list[str]:
+def copy_rows(results: Path, folder: Path) -> list[str]:
     """Write a row for each seed that agrees; the stems of those that were taken."""
     taken = []
-    for pattern, read in KINDS:
+    for pattern, figures_of in KINDS:
         for path in sorted(results.glob(pattern)):
-            result = json.loads(path.read_text(encoding="utf-8"))
+            result = read(path)
             where = result.get("machine", "a machine that was not noted")
-            for job, figures in read(result):
+            for job, figures in figures_of(result):
                 if _trained_alike(job, result["settings"].get(job.features, result["settings"])):
                     row = job.found(figures, None, where, result["versions"])
-                    job.keep(folder, row | {"kept_from": path.name})
+                    job.store(folder, row | {"kept_from": path.name})
                     taken.append(job.stem)
     return taken
 
 
 def _job(table: str, features: str, seed: int) -> StudyJob:
-    return Studied(table, features).job(SCALES["paper"], seed, "cpu")
+    return StudySource(table, features).job(SCALES["paper"], seed, "cpu")
 
 
 def _trained_alike(job: StudyJob, settings: dict[str, Any]) -> bool:
@@ -62,8 +63,8 @@ def _gait(result: dict[str, Any]) -> Found:
     rows = [
         {key: math.nan if x is None else x for key, x in row.items()} for row in result["rows"]
     ]
-    for source in asked(["gait"]):
-        assert isinstance(source, Studied)
+    for source in measure_calls(["gait"]):
+        assert isinstance(source, StudySource)
         for seed in range(result["seeds"]):
             job = _job("gait", source.features, seed)
             mine = [r for r in rows if (r["features"], r["seed"]) == (source.features, seed)]
@@ -73,8 +74,8 @@ def _gait(result: dict[str, Any]) -> Found:
 
 
 def _vehicles(result: dict[str, Any]) -> Found:
-    for source in asked(["vehicles"]):
-        assert isinstance(source, Studied)
+    for source in measure_calls(["vehicles"]):
+        assert isinstance(source, StudySource)
         for seed, summary in enumerate(result.get("of_seeds", ())):
             job = _job("vehicles", source.features, seed)
             mine = [one for one in summary if one["features"] == source.features]
@@ -107,6 +108,6 @@ KINDS = (
 )
 
 if __name__ == "__main__":
-    out = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "results" / "paper"
+    out = Path(sys.argv[1]) if len(sys.argv) > 1 else RESULTS / "paper"
     (out / "paper").mkdir(parents=True, exist_ok=True)
-    print(*keep(ROOT / "results", out / "paper"), sep="\n")
+    print(*copy_rows(RESULTS, out / "paper"), sep="\n")

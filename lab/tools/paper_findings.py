@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from mechtrace.paper.compare import Measured
+from mechtrace_lab.reproduction.side_by_side import Measured
 
 Lines = Mapping[str, Sequence[Measured]]
 WHO = "algorithm1"

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 from matplotlib.figure import Figure
+from project_files import save
 
 import mechtrace as mt
-from mechtrace import plot
 from mechtrace.metrics import weight_error
+from mechtrace.viz import plot
 
-ROOT = Path(__file__).parent.parent
 SETTINGS = {"latents": 8, "lags": 2, "hidden": 32, "steps": 600, "seed": 0}
 #: Machines that no model has seen, and how far their sensors are off.
 NEW, SPREADS = range(7, 13), (0.1, 0.3)
@@ -47,23 +45,27 @@ def thresholds(runs: mt.Panel) -> None:
 
 def table(model: mt.Trace, runs: mt.Panel) -> None:
     """Mean absolute errors and verdicts over new machines, with what is known of them."""
-    ways = {"nothing": {}, "bias": {"bias": True}, "known": {"known": [("healthy", 0, 40)]}}
+    ways = {
+        "nothing": {},
+        "bias": {"estimate_offset": True},
+        "known": {"anchor": [("healthy", 0, 40)]},
+    }
     for spread in SPREADS:
         for way in [*ways, "adapter"]:
             errors, refused = [], 0
             for machine in NEW:
                 for fault in FAULTS:
-                    glide = slide(machine, spread, fault)
-                    new = glide.panel
+                    transition = slide(machine, spread, fault)
+                    new = transition.panel
                     new = adapted(runs, machine, spread, new) if way == "adapter" else new
                     path = model.recover(new, **ways.get(way, {}))
-                    errors.append(weight_error(glide.alpha[0, 2:], path.alpha[2:]))
+                    errors.append(weight_error(transition.alpha[0, 2:], path.alpha[2:]))
                     refused += model.diagnose(path).verdict == "do not trust"
             print(f"spread {spread} {way:8} error {np.mean(errors):.3f} (worst {max(errors):.3f}),"
                   f" do not trust: {refused} of {len(errors)}")  # fmt: skip
 
 
-def picture(model: mt.Trace, runs: mt.Panel) -> Path:
+def picture(model: mt.Trace, runs: mt.Panel) -> None:
     """Sensors; the curve of a new pump; one with bad sensors before and after an adapter."""
     good, bad = slide(7, 0.1, "worn"), slide(11, 0.3, "worn")
     better = adapted(runs, 11, 0.3, bad.panel)
@@ -88,9 +90,7 @@ def picture(model: mt.Trace, runs: mt.Panel) -> Path:
         if axes is not rest[0]:
             axes.get_legend().remove()
     rest[-1].set_xlabel("seconds (dashed: truth)")
-    target = ROOT / "docs" / "images" / "pump.png"
-    figure.savefig(target, dpi=100)
-    return target
+    save(figure, "pump", dpi=100)
 
 
 if __name__ == "__main__":
@@ -98,4 +98,4 @@ if __name__ == "__main__":
     model = mt.Trace(**SETTINGS).fit(runs)
     thresholds(runs)
     table(model, runs)
-    print(picture(model, runs))
+    picture(model, runs)

@@ -1,29 +1,29 @@
 """Draw docs/images/gait.png and vehicle-turns.png; $MECHTRACE_DATA names the recordings.
 
-What is shown is chosen by the errors in results/: the trial in the middle, and turns from the best
-to the worst.
+Errors in lab/results/ decide what is shown: the trial with the median error, and turns from the
+best to the worst.
 """
 
 from __future__ import annotations
 
-import json
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from project_files import load, save
 
 import mechtrace as mt
-from mechtrace import plot
-from mechtrace.datasets import cmu, uavdt
-from mechtrace.datasets.gait import mean_speeds, speed_proxy
-from mechtrace.datasets.motion import Motion, read_motion
-from mechtrace.datasets.recordings import data_folder
-from mechtrace.paper import gait, vehicles
-from mechtrace.paper.sequences import Fold
+from mechtrace.viz import plot
+from mechtrace_lab.datasets import cmu, uavdt
+from mechtrace_lab.datasets.gait import mean_speeds, speed_proxy
+from mechtrace_lab.datasets.motion import Motion, read_motion
+from mechtrace_lab.datasets.recordings import data_folder
+from mechtrace_lab.plot import skeletons, track
+from mechtrace_lab.reproduction import gait
+from mechtrace_lab.reproduction import uavdt_boxes as vehicles
+from mechtrace_lab.reproduction.uavdt_folds import SequenceFold
 
-ROOT = Path(__file__).parent.parent
 #: Joints from one to the next, as the BVH files of the CMU database name them.
 CHAINS = (
     ("Hips", "LeftUpLeg", "LeftLeg", "LeftFoot", "LeftToeBase"),
@@ -41,11 +41,6 @@ def by_error(rows: list[dict[str, Any]], name: str) -> list[str]:
     for row in rows:
         error.setdefault(row[name], []).append(row["mae"])
     return sorted(error, key=lambda one: float(np.mean(error[one])))
-
-
-def load(name: str) -> dict[str, Any]:
-    """A result file."""
-    return json.loads((ROOT / "results" / f"{name}.json").read_text(encoding="utf-8"))
 
 
 def body_of(motion: Motion, times: np.ndarray) -> tuple[np.ndarray, list[tuple[int, int]]]:
@@ -81,7 +76,7 @@ def gait_figure() -> Figure:
     joints, bones = body_of(motion, path.time)
     figure = Figure(figsize=(9, 5.4), layout="constrained")
     upper, lower = figure.subplots(2, 1, height_ratios=(1.3, 1))
-    plot.skeletons(joints, bones, path, upper, regime="run", count=8, plane=(2, 1))
+    skeletons(joints, bones, path, upper, regime="run", count=8, plane=(2, 1))
     upper.set_title(f"Trial {trial}; subject {subject} was left out", loc="left", fontsize=10)
     run = path.regimes.index("run")
     truth = np.column_stack([1 - share, share] if run == 1 else [share, 1 - share])
@@ -104,17 +99,17 @@ def vehicle_figure() -> Figure:
     figure = Figure(figsize=(11, 5.4), layout="constrained")
     upper, lower = figure.subplots(2, TURNS, height_ratios=(1.5, 1))
     for name, plan, curve in zip(shown, upper, lower, strict=True):
-        turn = next(track for track in tracks.turns if track.name == name)
+        turn = next(one for one in tracks.turns if one.name == name)
         out = next(share for share in r["folds"] if turn.sequence in share)
-        learn = Fold.of(tracks.straight, [], out).learn
+        learn = SequenceFold.of(tracks.straight, [], out).learn
         labelled = vehicles.recordings(learn, "shape", [track.kind for track in learn])
         settings = r["settings"]["shape"] | {"seed": 0}
         trace = mt.Trace(**settings).fit(labelled.panel, progress=False)
         test = vehicles.recordings([turn], "shape")
-        path = trace.recover(test.panel.without_labels(), blocks="static", bias=True)
+        path = trace.recover(test.panel.without_labels(), evidence="static", estimate_offset=True)
         whole = turn.filled()
         places = [np.interp(path.time * uavdt.RATE, whole.frames, x) for x in whole.centres.T]
-        plot.track(np.column_stack(places), path, plan, regime="vertical")
+        track(np.column_stack(places), path, plan, regime="vertical")
         plan.invert_yaxis()  # rows of a picture count downwards
         error = next(row["mae"] for row in mine if row["track"] == name)
         plan.set_title(f"{name}, error {error:.2f}", fontsize=10)
@@ -133,6 +128,4 @@ if __name__ == "__main__":
 
     drawers = {"gait": gait_figure, "vehicle-turns": vehicle_figure}
     for name in sys.argv[1:] or drawers:
-        target = ROOT / "docs" / "images" / f"{name}.png"
-        drawers[name]().savefig(target, dpi=110)
-        print(target.relative_to(ROOT))
+        save(drawers[name](), name)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parent.parent
+from project_files import grouped, load, mean, table
+
 TITLES = {
     "told-line": "line in time, direction told",
     "straight-line": "line between the nearest regimes",
@@ -52,7 +51,7 @@ SETS = {"verified": "turns verified by eye", "blind": "turns chosen by headings 
 
 def gait() -> str:
     """Walking and running of left-out subjects."""
-    r = _load("gait-cmu")
+    r = load("gait-cmu")
     change = [row for row in r["rows"] if row["kind"] == "change"]
     trials = sorted({row["trial"] for row in change})
     joined = sorted({row["trial"] for row in r["rows"] if row["kind"] == "back"})
@@ -121,45 +120,42 @@ def gait() -> str:
         " standard deviation over time of the share of running, in pure trials / in 35_22; it"
         " should be small.",
         "",
-        "| channels | method | there and back: Pearson | error | walking / running | pure walk |"
-        " pure run | steady run | wander | unknown in pure |",
-        "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for row in r["summary"]:
-        cells = [
+    columns = ("channels", "method", "there and back: Pearson", "error", "walking / running",
+               "pure walk", "pure run", "steady run", "wander", "unknown in pure")  # fmt: skip
+    rows = [
+        (
+            row["features"],
+            TITLES[row["method"]],
             _number(row.get("back_pearson")),
             _number(row.get("back_mae")),
             f"{_number(row.get('back_walking'))} / {_number(row.get('back_running'))}",
             *(_number(row.get(name)) for name in ("pure_walk", "pure_run", "steady_run")),
             f"{_number(row.get('pure_wander'))} / {_number(row.get('steady_wander'))}",
             _number(row.get("unknown_pure")),
-        ]
-        lines.append(f"| {row['features']} | {TITLES[row['method']]} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+        )
+        for row in r["summary"]
+    ]
+    return "\n".join([*lines, *table(columns, rows)]) + "\n"
 
 
 def _gait_table(rows: list[dict[str, Any]]) -> list[str]:
-    lines = [
-        "| method | Pearson | Spearman | error | while walking | while running | midpoint |"
-        " covered | unknown: standing | moving |",
-        "|---|---|---|---|---|---|---|---|---|---|",
-    ]
+    columns = ("method", "Pearson", "Spearman", "error", "while walking", "while running",
+               "midpoint", "covered", "unknown: standing", "moving")  # fmt: skip
     shown = ("pearson", "spearman", "mae", "walking", "running", "midpoint", "coverage",
              "unknown_standing", "unknown_moving")  # fmt: skip
-    for row in rows:
-        cells = " | ".join(_spread(row, name) for name in shown)
-        lines.append(f"| {TITLES[row['method']]} | {cells} |")
-    return lines
+    cells = [(TITLES[row["method"]], *(_spread(row, name) for name in shown)) for row in rows]
+    return table(columns, cells)
 
 
 def _spread(row: dict[str, Any], name: str) -> str:
     """A mean, its deviation over seeds where there is one, and that over trials in brackets."""
-    mean, spread = _number(row.get(name)), row["spread"].get(name, {})
-    if not mean:
+    value, spread = _number(row.get(name)), row["spread"].get(name, {})
+    if not value:
         return ""
     seeds, trials = _number(spread.get("seeds")), _number(spread.get("trials"))
     moves = seeds and seeds != "0.00"
-    return mean + (f" ± {seeds}" if moves else "") + (f" ({trials})" if trials else "")
+    return value + (f" ± {seeds}" if moves else "") + (f" ({trials})" if trials else "")
 
 
 def _gait_verdict(rows: list[dict[str, Any]], trials: list[dict[str, Any]]) -> list[str]:
@@ -195,17 +191,15 @@ def _gait_verdict(rows: list[dict[str, Any]], trials: list[dict[str, Any]]) -> l
 
 def _worst(trials: list[dict[str, Any]], name: str, count: int = 2) -> list[tuple[str, float]]:
     """The trials of the highest mean over seeds."""
-    found: dict[str, list[float]] = {}
-    for trial in trials:
-        if trial.get(name) is not None and trial[name] == trial[name]:
-            found.setdefault(trial["trial"], []).append(trial[name])
-    means = {trial: sum(values) / len(values) for trial, values in found.items()}
+    known = [trial for trial in trials if trial.get(name) is not None]
+    groups = grouped(known, "trial").items()
+    means = {trial: mean(row[name] for row in rows) for (trial,), rows in groups}
     return sorted(means.items(), key=lambda pair: -pair[1])[:count]
 
 
 def vehicles() -> str:
     """Turns of vehicles in left-out sequences."""
-    r = _load("vehicles-uavdt")
+    r = load("vehicles-uavdt")
     counts = {name: len(tracks) for name, tracks in r["sets"].items()}
     lines = [
         "## Vehicles in sequences never seen",
@@ -252,28 +246,28 @@ def _several(r: dict[str, Any]) -> str:
 
 
 def _table(r: dict[str, Any], kind: str, hoped: tuple[float, float]) -> list[str]:
-    lines = [
-        "| method | median Pearson | error | worst turn | low / high | way back | straight |"
-        " stops |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+    columns = ("method", "median Pearson", "error", "worst turn", "low / high", "way back",
+               "straight", "stops")  # fmt: skip
     mine = [row for row in r["summary"] if row["features"] == kind]
+    lines: list[tuple[str, ...]] = []
     for name, title in SETS.items():
-        lines.append(f"| *{title}* | | | | | | | |")
+        lines.append((f"*{title}*", *[""] * (len(columns) - 1)))
         for row in (row for row in mine if row["set"] == name):
             several = row["turns"] > 1
-            cells = [
-                _number(row["median_pearson"])
-                + (_range(row["median_interval"]) if several else ""),
-                _number(row["mae"]) + (_range(row["mae_interval"]) if several else ""),
-                f"{_number(row['worst_pearson'])} ({row['worst_turn']})" if several else "",
-                f"{_number(row.get('low'))} / {_number(row.get('high'))}",
-                _number(row["back_gap"]),
-                f"{_number(row['straight_horizontal'])} / {_number(row['straight_vertical'])}",
-                _number(row.get("flagged_stops")),
-            ]
-            lines.append(f"| {TITLES[row['method']]} | {' | '.join(cells)} |")
-    return [*lines, "", _verdict(mine, hoped)]
+            lines.append(
+                (
+                    TITLES[row["method"]],
+                    _number(row["median_pearson"])
+                    + (_range(row["median_interval"]) if several else ""),
+                    _number(row["mae"]) + (_range(row["mae_interval"]) if several else ""),
+                    f"{_number(row['worst_pearson'])} ({row['worst_turn']})" if several else "",
+                    f"{_number(row.get('low'))} / {_number(row.get('high'))}",
+                    _number(row["back_gap"]),
+                    f"{_number(row['straight_horizontal'])} / {_number(row['straight_vertical'])}",
+                    _number(row.get("flagged_stops")),
+                )
+            )
+    return [*table(columns, lines), "", _verdict(mine, hoped)]
 
 
 def _verdict(rows: list[dict[str, Any]], hoped: tuple[float, float]) -> str:
@@ -302,10 +296,6 @@ def _verdict(rows: list[dict[str, Any]], hoped: tuple[float, float]) -> str:
             " of the turns."
         )
     return " ".join(said)
-
-
-def _load(name: str) -> dict[str, Any]:
-    return json.loads((ROOT / "results" / f"{name}.json").read_text(encoding="utf-8"))
 
 
 def _number(value: float | None) -> str:

@@ -1,17 +1,17 @@
 """docs/images/report.png: the report of the demo, in the browser that the tests use.
 
-Run `make demo browser` first, then: python tools/report_figure.py
+Run `make demo browser` first, then: python lab/tools/report_figure.py
 """
 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tests"))
+from project_files import IMAGES, ROOT
 
-import chromium  # noqa: E402
+sys.path.insert(0, str(ROOT / "tests" / "viz"))
+
+import chromium
 
 found = chromium.find()
 if found is None:
@@ -21,6 +21,6 @@ try:
     browser.open(ROOT / "demo-out" / "report.html", height=1450)
     browser.move("#shares .nsewdrag", 0.42, 0.4)
     browser.wait("document.querySelectorAll('#shares .hoverlayer .legend text').length > 0")
-    browser.screenshot(ROOT / "docs" / "images" / "report.png", whole=False)
+    browser.screenshot(IMAGES / "report.png", whole=False)
 finally:
     browser.close()

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 from matplotlib.figure import Figure
+from project_files import save
 
 import mechtrace as mt
-from mechtrace import plot
 from mechtrace.metrics import weight_correlation
-
-ROOT = Path(__file__).parent.parent
+from mechtrace.viz import plot
 
 
 def learned(name: str) -> tuple[mt.Trace, mt.Panel, np.ndarray]:
     """A model of a world, 200 transitions and their common truth."""
     world = mt.worlds.make(name, seed=0)
     trace = mt.Trace(seed=0).fit(world.simulate(400).panel)
-    glide = world.transition("simple", active=[0, 2, 4], series=200, seed=1)
-    return trace, glide.panel, glide.alpha[0]
+    transition = world.transition("simple", active=[0, 2, 4], series=200, seed=1)
+    return trace, transition.panel, transition.alpha[0]
 
 
 if __name__ == "__main__":
@@ -34,6 +31,4 @@ if __name__ == "__main__":
     upper.set_xlabel("")
     lower.set_xlabel("step (dashed: truth)")
     lower.get_legend().remove()
-    target = ROOT / "docs" / "images" / "trajectory.png"
-    figure.savefig(target, dpi=110)
-    print(target)
+    save(figure, "trajectory")

@@ -1,6 +1,6 @@
-"""Draw docs/images/vehicle-frames.png from results/vehicle-frames.json and the frames themselves.
+"""Draw docs/images/vehicle-frames.png from lab/results/vehicle-frames.json and the frames.
 
-    python tools/vehicle_frames_figure.py path/to/uavdt
+    python lab/tools/vehicle_frames_figure.py path/to/uavdt
 
 The frames are UAVDT's (Du et al., ECCV 2018; for research purposes only) and stay where they are;
 the picture shows a few of them at small size.
@@ -8,24 +8,23 @@ the picture shows a few of them at small size.
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Rectangle
+from project_files import load, save
 
-from mechtrace.datasets.trails import AROUND, RING
-from mechtrace.paper.turn import STEP, sequence
+from mechtrace_lab.datasets.trails import AROUND, RING
+from mechtrace_lab.reproduction.uavdt_frames import STEP, sequence
 
-ROOT = Path(__file__).parents[1]
 NAME, SHOWN = "S1606", 6
 #: Half the side of a view, in sizes of the vehicle.
 VIEW = 4.0
 
 if __name__ == "__main__":
-    result = json.loads((ROOT / "results" / "vehicle-frames.json").read_text(encoding="utf-8"))
+    result = load("vehicle-frames")
     scene = sequence(Path(sys.argv[1]), NAME)
     seconds = scene.numbers[scene.rows(STEP)] / 30
     curves = np.array([row[NAME]["alpha"] for row in result["rows"]])
@@ -61,6 +60,4 @@ if __name__ == "__main__":
     for row, text in zip(rows, ("frames, camera steady", "what the model sees"), strict=True):
         row.axis("off")
         row.set_title(text, loc="left", fontsize=9, pad=18)
-    target = ROOT / "docs" / "images" / "vehicle-frames.png"
-    figure.savefig(target, dpi=100)
-    print(target)
+    save(figure, "vehicle-frames", dpi=100)

@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-import json
+import inspect
 import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args, get_origin, get_type_hints
 
 from .errors import ConfigError
 
+if TYPE_CHECKING:
+    from tomlkit.items import Table
+
 EXPERTS = ("affine", "nonparametric", "spline", "maf")
-#: Weight layers of an expert where nothing is said: what each kind needs at least to be good.
+#: Default number of weight layers of each kind of expert.
 EXPERT_LAYERS = {"affine": 2, "nonparametric": 3, "spline": 3, "maf": 3}
 
 
 def _setting(default: Any, meaning: str) -> Any:
-    """A field that says what it means: in the configuration files that mechtrace writes."""
+    """Return a field with its meaning, which the TOML files of mechtrace carry as a comment."""
     return field(default=default, metadata={"meaning": meaning})
 
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """What is learned: the latent space, the experts and the objective."""
+    """Settings of the model: latent space, networks, experts and objective."""
 
     latents: int = _setting(8, "dimensions of the latent space")
-    lags: int = _setting(2, "steps of history that an expert sees")
+    lags: int = _setting(2, "steps of history that an expert reads")
     experts: Literal["affine", "nonparametric", "spline", "maf"] = _setting(
         "affine", "affine, nonparametric, spline or maf"
     )
@@ -35,28 +38,30 @@ class ModelConfig:
         "auto", "auto (mlp, for pictures over their key points), mlp, temporal or image (pixels)"
     )
     context: int | None = _setting(
-        None, "past rows the encoder sees beside the current one; as many as lags"
+        None, "past rows that the encoder reads beside the current one; by default `lags`"
     )
     hidden: int = _setting(128, "width of the networks")
     layers: int = _setting(
-        2, "weight layers of encoder and decoder (a linear path runs beside them)"
+        2, "weight layers of encoder and decoder (beside a linear skip connection)"
     )
-    expert_layers: int | None = _setting(None, "weight layers of an expert; by its kind")
+    expert_layers: int | None = _setting(
+        None, "weight layers of an expert; by default 2 (affine) or 3"
+    )
     objective: Literal["elbo", "weighted"] = _setting(
         "elbo", "elbo (learned observation noise) or weighted (the paper's beta and gamma)"
     )
-    beta: float = _setting(2e-3, "weight of the prior of the first steps, if weighted")
-    gamma: float = _setting(2e-2, "weight of the transitions, if weighted")
-    #: below it reconstruction drowns the dynamics
+    beta: float = _setting(2e-3, "weight of the KL term of the first L steps, if weighted")
+    gamma: float = _setting(2e-2, "weight of the KL term of the transitions, if weighted")
+    #: with less noise, the reconstruction outweighs the dynamics in the ELBO
     noise_floor: float = _setting(
-        0.05, "least observation noise, in standard deviations of a channel"
+        0.05, "smallest observation noise, in standard deviations of a channel"
     )
     shrinkage: float = _setting(
-        2000.0, "how strongly a regime's own part is drawn towards the shared one"
+        2000.0, "penalty on the squared difference of a regime's weights from the shared ones"
     )
 
     def __post_init__(self) -> None:
-        """Refuse values that no model can have."""
+        """Validate; raise ConfigError."""
         _check_kinds(self)
         _at_least(self, 1, "latents", "lags", "hidden")
         _at_least(self, 2, "layers", "expert_layers")
@@ -72,29 +77,33 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class FitConfig:
-    """How it is learned: steps, batches, learning rate, hold-out, seed and device."""
+    """Settings of the training: steps, batches, learning rate, hold-out, seed and device."""
 
-    steps: int = _setting(3500, "training steps, if no early stop")
-    batch: int | None = _setting(None, "crops per step over all regimes; 40, and 320 on a GPU")
+    steps: int = _setting(3500, "training steps, unless stopped early")
+    batch: int | None = _setting(
+        None, "crops per step over all regimes; by default 40, on a GPU 320"
+    )
     lr: float = _setting(4e-3, "learning rate")
-    weight_decay: float = _setting(1e-4, "of the optimiser")
+    weight_decay: float = _setting(1e-4, "weight decay of AdamW")
     warmup: int = _setting(100, "steps over which the learning rate rises")
-    clip: float = _setting(10.0, "longest gradient")
-    window: int = _setting(50, "longer series are cropped to so many rows at random places")
+    clip: float = _setting(10.0, "clip the gradient norm to this value")
+    window: int = _setting(
+        50, "rows of a training crop; longer series are cropped at random places"
+    )
     holdout: float = _setting(0.1, "share of the series of each regime held out for selection")
     evaluations: int = _setting(20, "held-out evaluations over the whole run")
-    patience: int = _setting(6, "evaluations without gain that end the run")
+    patience: int = _setting(6, "stop after this many evaluations without gain")
     align: bool = _setting(
-        True, "look for identified axes; false leaves the latents as the network has them"
+        True, "align the latents with identified axes; false keeps the coordinates of the network"
     )
-    seed: int = _setting(0, "of everything random")
+    seed: int = _setting(0, "seed of everything random")
     device: str = _setting("auto", "auto, cpu or cuda")
     graph: bool = _setting(
-        True, "one captured graph per step on CUDA; false gives the same, more slowly"
+        True, "capture a training step as one CUDA graph; false gives the same, more slowly"
     )
 
     def __post_init__(self) -> None:
-        """Refuse values that no training run can have."""
+        """Validate; raise ConfigError."""
         _check_kinds(self)
         _at_least(self, 1, "steps", "batch", "evaluations", "patience")
         _at_least(self, 2, "window")
@@ -105,7 +114,7 @@ class FitConfig:
             raise ConfigError(f"holdout = {self.holdout}", fix="use a share in [0, 1)")
 
 
-#: The paper's recipe (its table of hyperparameters, which are also those of its predecessors).
+#: The hyperparameters of the paper, which are also those of its predecessors.
 PAPER_RECIPE: dict[str, Any] = {
     "experts": "nonparametric",
     "objective": "weighted",
@@ -119,53 +128,89 @@ PAPER_RECIPE: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class RunConfig:
-    """Everything `mechtrace fit --config run.toml` can set."""
+    """All settings of a fit."""
 
     model: ModelConfig = field(default_factory=ModelConfig)
     fit: FitConfig = field(default_factory=FitConfig)
 
     @classmethod
     def from_options(cls, **options: Any) -> RunConfig:
-        """Sort flat options into the two groups; an unknown name is an error."""
-        groups: dict[str, dict[str, Any]] = {"model": {}, "fit": {}}
-        kinds = {"model": ModelConfig, "fit": FitConfig}
-        for name, value in options.items():
-            group = next((g for g, c in kinds.items() if name in _names(c)), None)
-            if group is None:
-                known = sorted(_names(ModelConfig) | _names(FitConfig))
+        """Sort flat options into the two groups; an unknown name is a ConfigError."""
+        model, fit = ({f.name for f in fields(kind)} for kind in (ModelConfig, FitConfig))
+        for name in options:
+            if name not in model | fit:
+                known = sorted(model | fit)
                 raise ConfigError(f"there is no setting {name!r}", fix=f"use one of {known}")
-            groups[group][name] = value
-        return cls(ModelConfig(**groups["model"]), FitConfig(**groups["fit"]))
+        return cls(
+            ModelConfig(**{name: options[name] for name in options if name in model}),
+            FitConfig(**{name: options[name] for name in options if name in fit}),
+        )
 
     def options(self) -> dict[str, Any]:
-        """All settings as one flat dictionary."""
+        """Return all settings as one flat dictionary."""
         return asdict(self.model) | asdict(self.fit)
 
     def to_toml(self, data: Mapping[str, Any] | None = None) -> str:
-        """As text with comments; a setting that is None is commented out, which means the same.
+        """Return the settings as TOML with comments; settings that are None are commented out.
 
-        `data` says how columns are to be read, as `mechtrace fit --config` can be told too.
+        Parameters
+        ----------
+        data : mapping, optional
+            How to read columns, for the table [data]: `DATA_SETTINGS`.
 
+        Returns
+        -------
+        str
+            What `mechtrace fit --config` reads.
+
+        Examples
+        --------
         >>> print(RunConfig().to_toml().splitlines()[1])
         latents = 8  # dimensions of the latent space
         """
-        lines = []
+        import tomlkit
+
+        document = tomlkit.document()
         for group in ("model", "fit"):
             config = getattr(self, group)
-            lines.append(f"[{group}]")
-            lines += [
-                _toml_line(f.name, getattr(config, f.name), f.metadata["meaning"])
-                for f in fields(config)
-            ]
-            lines.append("")
+            meanings = {f.name: f.metadata["meaning"] for f in fields(config)}
+            document.add(group, _toml_table(vars(config), meanings))
         if data is not None:
-            lines.append("[data]")
-            lines += [_toml_line(name, data.get(name), m) for name, m in DATA_SETTINGS.items()]
-            lines.append("")
-        return "\n".join(lines)
+            document.add("data", _toml_table(data, DATA_SETTINGS))
+        return tomlkit.dumps(document)
 
 
-#: How `mechtrace fit` reads columns; a Panel knows these names too.
+class Configurable:
+    """An object whose constructor parameters are settings, as scikit-learn has it."""
+
+    @classmethod
+    def _defaults(cls) -> dict[str, Any]:
+        parameters = inspect.signature(cls).parameters.values()
+        return {parameter.name: parameter.default for parameter in parameters}
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return all settings by name."""
+        return {name: getattr(self, name) for name in self._defaults()}
+
+    def set_params(self, **settings: Any) -> Self:
+        """Change settings; an unknown name is a ConfigError."""
+        for name, value in settings.items():
+            if name not in self._defaults():
+                RunConfig.from_options(**{name: value})  # raises, with the list of known names
+            setattr(self, name, value)
+        return self
+
+    def config(self) -> RunConfig:
+        """Return the settings, validated."""
+        return RunConfig.from_options(**self.get_params())
+
+    def __repr__(self) -> str:
+        default = self._defaults()
+        changed = [f"{k}={v!r}" for k, v in self.get_params().items() if v != default[k]]
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+
+#: Settings of the table [data]: how `mechtrace fit` reads columns.
 DATA_SETTINGS = {
     "time": "column with the time",
     "series": "column that names the recording, or several as subject,trial",
@@ -175,29 +220,27 @@ DATA_SETTINGS = {
     "missing": "missing cells: error, gap or interpolate",
     "size": "pictures are resized to this, as 64x64",
     "gap": "largest step in time that continues a recording",
+    "rate": "rows per unit of time (per second for dates) that recordings are resampled to",
+    "detrend": "removed from each channel of every recording: mean or line",
 }
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Flat settings from the [model] and [fit] tables of a TOML file; [data] stays a table."""
+    """Read the tables [model] and [fit] of a TOML file as flat settings; [data] stays a table."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         fix = "check the path" if not path.exists() else "name a file that can be read"
-        raise ConfigError(
-            f"cannot be read ({error.strerror})", where=str(path), fix=fix
-        ) from error
+        what = f"cannot be read ({error.strerror})"
+        raise ConfigError(what, where=str(path), fix=fix) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         fix = "`mechtrace fit --write-config FILE` writes one to start from"
         raise ConfigError(f"is not valid TOML ({error})", where=str(path), fix=fix) from error
     options: dict[str, Any] = {}
     for group, values in content.items():
         if group not in ("model", "fit", "data") or not isinstance(values, dict):
-            raise ConfigError(
-                f"has an unknown table [{group}]",
-                where=str(path),
-                fix="put settings under [model], [fit] or [data]",
-            )
+            fix = "put settings under [model], [fit] or [data]"
+            raise ConfigError(f"has an unknown table [{group}]", where=str(path), fix=fix)
         if group == "data":
             options["data"] = _checked_data(values, path)
         else:
@@ -214,35 +257,31 @@ def _checked_data(values: dict[str, Any], path: Path) -> dict[str, Any]:
         if name == "channels":
             good = isinstance(value, list) and all(isinstance(item, str) for item in value)
         else:
-            good = is_a(value, float if name == "gap" else str)
+            good = is_a(value, float if name in ("gap", "rate") else str)
         if not good:
-            kind = {"channels": "a list of names", "gap": "a number"}.get(name, "text")
-            raise ConfigError(f"{name} = {value!r}", where=where, fix=f"make it {kind}")
+            kinds = {"channels": "a list of names", "gap": "a number", "rate": "a number"}
+            fix = f"make it {kinds.get(name, 'text')}"
+            raise ConfigError(f"{name} = {value!r}", where=where, fix=fix)
     return values
 
 
-def _names(config: type) -> set[str]:
-    return {f.name for f in fields(config)}
+def _toml_table(values: Mapping[str, Any], meanings: Mapping[str, str]) -> Table:
+    import tomlkit
 
-
-def _toml_line(name: str, value: Any, meaning: str) -> str:
-    if value is None:
-        return f"# {name} = ...  # {meaning}"
-    return f"{name} = {_toml_value(value)}  # {meaning}"
-
-
-def _toml_value(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (list, tuple)):
-        return f"[{', '.join(map(_toml_value, value))}]"
-    if isinstance(value, str):  # JSON's escapes are TOML's, but for surrogate pairs and DEL
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return repr(value)
+    table = tomlkit.table()
+    for name, meaning in meanings.items():
+        value = values.get(name)
+        if value is None:
+            table.add(tomlkit.comment(f"{name} = ...  # {meaning}"))
+        else:
+            item = tomlkit.item(value).comment(meaning)
+            item.trivia.comment_ws = "  "
+            table.add(name, item)
+    return table
 
 
 def _check_kinds(config: Any) -> None:
-    """Every value must be of its declared kind; numpy numbers become plain ones."""
+    """Check the type of every value; numpy scalars become plain numbers."""
     for name, hint in get_type_hints(type(config)).items():
         value = getattr(config, name)
         if hasattr(value, "item"):
@@ -264,7 +303,7 @@ KIND_NAMES = {int: "a whole number", float: "a finite number", bool: "true or fa
 
 
 def is_a(value: Any, kind: type) -> bool:
-    """Whether a value can stand for a setting of this kind."""
+    """Return whether a value has the type of a setting; an int is a float, a bool is no int."""
     if kind is float:
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         return number and math.isfinite(value)

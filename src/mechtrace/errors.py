@@ -1,4 +1,4 @@
-"""One family of errors. Each says what is wrong, where, and what to do next, in one sentence."""
+"""One family of errors: each names what is wrong, where, and what to do next, in one sentence."""
 
 from __future__ import annotations
 
@@ -6,6 +6,17 @@ from __future__ import annotations
 class MechtraceError(Exception):
     """Base of every error that mechtrace raises on purpose.
 
+    Parameters
+    ----------
+    what : str
+        What is wrong.
+    where : str, optional
+        File, column or setting.
+    fix : str, optional
+        What to do next.
+
+    Examples
+    --------
     >>> print(DataError("the regime column is missing", where="runs.csv", fix="add one"))
     runs.csv: the regime column is missing; add one.
     """
@@ -45,7 +56,7 @@ class FitWarning(UserWarning):
 
 
 class DataWarning(UserWarning):
-    """Data that can be used, but not without care."""
+    """Data that can be used with care."""
 
 
 class NotFitted(MechtraceError, RuntimeError):

@@ -1,4 +1,4 @@
-"""How well recovered curves match what is known of recordings: labels, or a stand-in for them."""
+"""Score recovered shares against labels or a proxy."""
 
 from __future__ import annotations
 
@@ -7,21 +7,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .data.panel import Panel
 from .errors import DataError
 from .metrics import weight_correlation, weight_error
-from .recover.trajectory import Trajectory
-from .series import Panel
+from .stage2.trajectory import Trajectory
 
-#: Where the truth is this close to 0 or 1, an answer should be at its end too.
+#: A true share within this distance of 0 or 1 counts as low or high.
 NEAR = 0.15
-#: Flags of steps about which nothing is claimed.
+#: Flags of steps without a claim.
 UNKNOWN = ("warm-up", "missing", "unexplained")
 
 Figures = dict[str, float]
 
 
-class Answer(NamedTuple):
-    """Weights (T, K) of one recording; bounds and flags where a method has them."""
+class EstimatedShares(NamedTuple):
+    """Estimated shares of one recording.
+
+    `time` (T,) has numbers or dates, `alpha` (T, K) the shares of the regimes, `lower` and `upper`
+    (T, K) the bounds of their intervals; `flag` (T,) is that of `Trajectory`.
+    """
 
     time: np.ndarray
     alpha: np.ndarray
@@ -30,19 +34,35 @@ class Answer(NamedTuple):
     flag: np.ndarray | None = None
 
     @classmethod
-    def of(cls, path: Trajectory) -> Answer:
-        """What a Trajectory says."""
+    def of(cls, path: Trajectory) -> EstimatedShares:
+        """Take the shares of a trajectory."""
         return cls(path.time, path.alpha, path.lower, path.upper, path.flag)
 
 
-def figures(answer: Answer, truth: np.ndarray, regime: int) -> Figures:
-    """How the weight of one regime follows the truth (T, K), NaN where that is not known.
+def figures(answer: EstimatedShares, truth: np.ndarray, regime: int) -> Figures:
+    """Score estimated shares against the truth.
 
-    pearson and spearman (of all regimes that vary); mae; low and high, the mean weight where the
-    truth is near 0 and near 1; midpoint, by how much later (in time) the weight crosses one half
-    in the direction in which the truth first does; coverage of the truth by the intervals;
-    unknown, the share of steps that are flagged as such. Of several crossings of the weight the
-    nearest counts. NaN stands for what cannot be said.
+    Parameters
+    ----------
+    answer : EstimatedShares
+        Of one recording.
+    truth : (T, K)
+        True shares, NaN where unknown.
+    regime : int
+        The regime whose share `low`, `high` and `midpoint` describe.
+
+    Returns
+    -------
+    dict
+        pearson, spearman (over regimes that vary) and mae; low and high, the mean share where the
+        truth is near 0 and near 1; midpoint, the delay of the share's crossing of one half behind
+        the first one of the truth (the nearest crossing in the same direction counts); coverage of
+        the truth by the intervals; unknown, the share of flagged steps. NaN where undefined.
+
+    Raises
+    ------
+    DataError
+        If no step has a truth.
     """
     known = np.isfinite(truth).all(axis=1)
     if not known.any():
@@ -61,15 +81,14 @@ def figures(answer: Answer, truth: np.ndarray, regime: int) -> Figures:
     if answer.lower is not None and answer.upper is not None:
         slack = 1e-9
         inside = (answer.lower[known] <= wanted + slack) & (wanted <= answer.upper[known] + slack)
-        said = np.isfinite(alpha).all(axis=1)
-        out["coverage"] = _mean(inside[said])
+        out["coverage"] = _mean(inside[np.isfinite(alpha).all(axis=1)])
     if answer.flag is not None:
         out["unknown"] = _mean(np.isin(answer.flag[known], UNKNOWN))
     return out
 
 
 def mean_figures(rows: Sequence[Figures]) -> Figures:
-    """The mean of each figure over the recordings that have it; of midpoints the mean distance."""
+    """Average each score over the recordings that have it; of midpoints the absolute value."""
     out: Figures = {"recordings": float(len(rows))}
     for name in dict.fromkeys(name for row in rows for name in row):
         found = np.array([row[name] for row in rows if name in row], dtype=float)
@@ -79,7 +98,7 @@ def mean_figures(rows: Sequence[Figures]) -> Figures:
 
 
 def truth_of_labels(panel: Panel, regimes: Sequence[str]) -> list[np.ndarray]:
-    """Weights (T, K) of each series by its labels, NaN where it has none."""
+    """Convert the labels of each series to shares (T, K), NaN where there is none."""
     out = []
     for i in range(len(panel)):
         names = panel.regime_names_of(i)
@@ -92,23 +111,23 @@ def truth_of_labels(panel: Panel, regimes: Sequence[str]) -> list[np.ndarray]:
 
 
 def truth_of_share(share: np.ndarray, regime: int) -> np.ndarray:
-    """Weights (T, 2) from the share of one of two regimes, cut to [0, 1]."""
+    """Make shares (T, 2) from that of one of two regimes, clipped to [0, 1]."""
     cut = np.clip(share, 0.0, 1.0)
     return np.column_stack([1 - cut, cut] if regime == 1 else [cut, 1 - cut])
 
 
-class Fold(NamedTuple):
-    """Recordings to learn from and those that are left out, by their numbers."""
+class GroupFold(NamedTuple):
+    """Names of the groups left out, and the numbers of training and test recordings."""
 
     groups: tuple[str, ...]
     learn: np.ndarray
     test: np.ndarray
 
 
-def leave_groups_out(panel: Panel) -> Iterator[Fold]:
-    """One fold per group of labelled series; groups that nothing is learned from share one.
+def leave_groups_out(panel: Panel) -> Iterator[GroupFold]:
+    """Yield one fold per group with fully labelled series; all other groups share one.
 
-    Only series that are labelled throughout are learned from.
+    Only fully labelled series are trained on. Without groups or labels it is a DataError.
     """
     if panel.groups is None or panel.codes is None:
         what = "there are no groups" if panel.groups is None else "there are no labels"
@@ -119,12 +138,12 @@ def leave_groups_out(panel: Panel) -> Iterator[Fold]:
     alone = [name for name in every if name not in taught]
     for names in [*((name,) for name in taught), *([tuple(alone)] if alone else [])]:
         mine = np.isin(panel.groups, names)
-        yield Fold(names, np.flatnonzero(pure & ~mine), np.flatnonzero(mine))
+        yield GroupFold(names, np.flatnonzero(pure & ~mine), np.flatnonzero(mine))
 
 
-def answers_of(paths: Trajectory | list[Trajectory]) -> list[Answer]:
-    """Of one or several recordings."""
-    return [Answer.of(path) for path in (paths if isinstance(paths, list) else [paths])]
+def estimated_shares(paths: Trajectory | list[Trajectory]) -> list[EstimatedShares]:
+    """Take the shares of one or several trajectories."""
+    return [EstimatedShares.of(path) for path in (paths if isinstance(paths, list) else [paths])]
 
 
 def _midpoint(time: np.ndarray, share: np.ndarray, target: np.ndarray) -> float:
@@ -140,7 +159,7 @@ def _midpoint(time: np.ndarray, share: np.ndarray, target: np.ndarray) -> float:
 
 
 def _crossings(values: np.ndarray) -> np.ndarray:
-    """Rows after which one half is crossed."""
+    """Find rows after which one half is crossed."""
     above = values >= 0.5
     both = np.isfinite(values[1:]) & np.isfinite(values[:-1])
     return np.flatnonzero((above[1:] != above[:-1]) & both)
@@ -152,7 +171,7 @@ def _when(time: np.ndarray, values: np.ndarray, row: int) -> float:
 
 
 def _numbers(time: np.ndarray) -> np.ndarray:
-    """Times as numbers, in seconds for dates."""
+    """Convert times to numbers, dates to seconds."""
     dates = time.dtype.kind == "M"
     return (time - time[0]) / np.timedelta64(1, "s") if dates else time.astype(float)
 

@@ -1,4 +1,4 @@
-"""How close an answer is to a known truth."""
+"""Metrics against a known truth: R2 and MCC of latents, correlation and error of alpha."""
 
 from __future__ import annotations
 
@@ -9,9 +9,17 @@ from scipy.stats import rankdata
 
 
 def linear_r2(truth: np.ndarray, learned: np.ndarray) -> float:
-    """Share of the variance of the true latents that a linear map of the learned ones explains.
+    """Return the R2 of a linear regression of the true latents on the learned ones.
 
-    Both are (..., d); the mean over the true components is returned, constant ones left out.
+    Parameters
+    ----------
+    truth, learned : ndarray (..., d)
+        Latents of the same rows; the numbers of components may differ.
+
+    Returns
+    -------
+    float
+        Mean over the components of the truth that vary.
     """
     y = truth.reshape(-1, truth.shape[-1]).astype(float)
     x = learned.reshape(-1, learned.shape[-1]).astype(float)
@@ -24,10 +32,20 @@ def linear_r2(truth: np.ndarray, learned: np.ndarray) -> float:
 
 
 def mean_correlation(truth: np.ndarray, learned: np.ndarray, rank: bool = False) -> float:
-    """Mean correlation coefficient (MCC) after the best matching of components.
+    """Return the mean correlation coefficient (MCC) after the best matching of components.
 
-    Absolute Pearson correlation (Spearman with `rank`), Hungarian matching, mean over the
-    components of the truth; a missing partner counts as 0.
+    Parameters
+    ----------
+    truth, learned : ndarray (..., d)
+        Latents of the same rows; the numbers of components may differ.
+    rank : bool
+        Use Spearman instead of Pearson correlation.
+
+    Returns
+    -------
+    float
+        Mean absolute correlation over the components of the truth, matched by the Hungarian
+        algorithm; a missing partner counts as 0.
     """
     y = truth.reshape(-1, truth.shape[-1]).astype(float)
     x = learned.reshape(-1, learned.shape[-1]).astype(float)
@@ -46,9 +64,20 @@ def _standardised(values: np.ndarray) -> np.ndarray:
 
 
 def weight_correlation(truth: np.ndarray, found: np.ndarray, rank: bool = False) -> float:
-    """Mean over the regimes that vary in the truth of the correlation between (T, K) curves.
+    """Return the mean correlation of recovered with true shares.
 
-    Pearson, or Spearman with `rank`. Rows with NaN are left out; a constant answer counts as 0.
+    Parameters
+    ----------
+    truth, found : ndarray (T, K)
+        Shares alpha(t); rows in which `found` has NaN are left out.
+    rank : bool
+        Use Spearman instead of Pearson correlation.
+
+    Returns
+    -------
+    float
+        Mean over the regimes that vary in the truth, a constant answer counting as 0; NaN if
+        none varies.
     """
     known = np.isfinite(found).all(axis=1)
     y, x = truth[known], found[known]
@@ -61,19 +90,19 @@ def weight_correlation(truth: np.ndarray, found: np.ndarray, rank: bool = False)
 
 
 def weight_error(truth: np.ndarray, found: np.ndarray) -> float:
-    """Mean absolute error of the weights, rows with NaN left out."""
+    """Return the mean absolute error of shares (T, K); rows with NaN are left out."""
     known = np.isfinite(found).all(axis=1)
     return float(np.abs(truth[known] - found[known]).mean())
 
 
 def invalid_fraction(found: np.ndarray, tolerance: float = 1e-9) -> float:
-    """Share of weights outside [0, 1]."""
+    """Return the fraction of entries of (T, K) shares outside [0, 1]."""
     known = found[np.isfinite(found).all(axis=1)]
     return float(((known < -tolerance) | (known > 1 + tolerance)).mean())
 
 
 def known_mean(values: ArrayLike) -> float:
-    """Mean of what is known, NaN if nothing is.
+    """Return the mean of the finite values, NaN if there are none.
 
     >>> known_mean([1.0, np.nan, 2.0])
     1.5

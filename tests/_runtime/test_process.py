@@ -1,13 +1,69 @@
-"""Atomic files: complete or untouched, and no litter."""
+"""Files are complete or untouched; one thread inside the block, as many as before outside."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from mechtrace.atomic import atomic_path
+from mechtrace._runtime import process
+from mechtrace._runtime.process import atomic_path
 from mechtrace.errors import DataError
+
+# In a process of its own: another test may have loaded a package that brings its own copy of
+# the linear algebra (OpenCV does) after the libraries of numpy and scipy were looked up.
+PROGRAM = """
+from threadpoolctl import threadpool_info
+from mechtrace._runtime.process import one_blas_thread
+
+def threads():
+    return [lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"]
+
+with one_blas_thread():  # loads what it is to limit
+    pass
+before = threads()
+assert before, "no library found"
+with one_blas_thread():
+    assert set(threads()) == {1}, threads()
+assert threads() == before, (threads(), before)
+"""
+OVERLAPPING = """
+from threadpoolctl import threadpool_info, threadpool_limits
+from mechtrace._runtime.process import one_blas_thread
+
+def threads():
+    return {lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"}
+
+import scipy.linalg
+threadpool_limits(2, user_api="blas")
+first, second = one_blas_thread(), one_blas_thread()
+first.__enter__()
+second.__enter__()
+first.__exit__(None, None, None)
+assert threads() == {1}, "one block is still being run"
+second.__exit__(None, None, None)
+assert threads() == {2}, threads()
+"""
+KEEPING = """
+import torch
+from threadpoolctl import threadpool_info
+from mechtrace._runtime.process import keep_to_threads, one_blas_thread
+
+def threads():
+    return {lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"}
+
+torch.set_num_threads(3)
+keep_to_threads(2)
+assert threads() == {2} and torch.get_num_threads() == 2, (threads(), torch.get_num_threads())
+with one_blas_thread():
+    pass
+assert threads() == {2}, threads()
+torch.set_num_threads(1)
+keep_to_threads(2)
+assert torch.get_num_threads() == 1, "it limits, it does not raise"
+"""
 
 
 def listing(folder: Path) -> list[str]:
@@ -89,3 +145,27 @@ def test_writing_nothing_is_an_error_and_keeps_the_old_file(tmp_path: Path) -> N
         pass
     assert path.read_text() == "old"
     assert listing(tmp_path) == ["a.txt"]
+
+
+def test_linear_algebra_keeps_to_one_thread_inside():
+    _run(PROGRAM)
+
+
+def test_overlapping_blocks_restore_the_threads_of_before():
+    _run(OVERLAPPING)
+
+
+def test_recovery_leaves_the_allocator_of_the_process_alone(trained, world, monkeypatch):
+    asked = []
+    monkeypatch.setattr(process, "_glibc", lambda: asked.append(True))
+    trained.recover(world.transition("simple", series=2).panel)
+    assert not asked
+
+
+def test_a_process_keeps_to_its_threads():
+    _run(KEEPING)
+
+
+def _run(program):
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -5,27 +5,34 @@ from __future__ import annotations
 import importlib.util
 import io
 import json
+import logging
 import re
 import sys
+import threading
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
-from mechtrace import progress
-from mechtrace.errors import MissingDependency
-from mechtrace.fit import Progress
-from mechtrace.progress import (
+from mechtrace._runtime import progress
+from mechtrace._runtime.progress import (
     JsonLines,
     Listener,
     LiveBar,
     PlainLines,
     TensorBoard,
     duration,
+    handling,
     reporter,
+    stages,
+    watched,
 )
+from mechtrace.errors import MissingDependency
+from mechtrace.stage1.trainer import Progress
+from mechtrace_lab.jobs.progress_display import ProgressDisplay
 
 
 class Terminal(io.StringIO):
@@ -157,6 +164,31 @@ def test_live_bar_gives_the_terminal_back_after_an_error() -> None:
     assert "\x1b[?25h" in stream.getvalue()
 
 
+@pytest.mark.usefixtures("wide")
+def test_every_bar_looks_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    def last_state(stream: Terminal) -> str:
+        plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", stream.getvalue())
+        return [line for line in re.split(r"[\r\n]", plain) if line.strip()][-1]
+
+    fit, items, jobs = Terminal(), Terminal(), Terminal()
+    with LiveBar(fit) as listener:
+        listener(report(100))
+    monkeypatch.setattr(sys, "stderr", items)
+    assert list(watched(["a", "b"], "diagnosing")) == ["a", "b"]
+    monkeypatch.setattr(sys, "stderr", jobs)
+    watch, work = ProgressDisplay(), Mock(kind="hmm", seed=3)
+    watch.begin(1, [work])
+    watch.started(work)
+    watch.training(work, report(100))
+    watch.close()
+    for stream, what in (
+        (fit, "fit 100/100"),
+        (items, "diagnosing 2/2"),
+        (jobs, "hmm seed 3 100/100"),
+    ):
+        assert re.sub(" +", " ", last_state(stream)).strip().startswith(f"{what} ━"), what
+
+
 def test_reporter_chooses_by_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(reporter(Terminal()), LiveBar)
     assert isinstance(reporter(io.StringIO()), PlainLines)
@@ -167,6 +199,42 @@ def test_reporter_chooses_by_the_stream(monkeypatch: pytest.MonkeyPatch) -> None
     assert errors.getvalue().startswith("step 100/100")
     monkeypatch.setattr(sys, "stderr", Terminal())
     assert isinstance(reporter(), LiveBar)
+
+
+# --- what is logged ----------------------------------------------------------------------------
+
+
+def test_stages_of_a_fit_are_lines_on_stderr_only_while_they_are_wanted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    logger = logging.getLogger("mechtrace.identifiability")
+    with stages(shown=True):
+        logger.debug("looking for axes")
+        logger.info("a result")  # that is not for whoever watches a fit
+        other = threading.Thread(target=logger.debug, args=("of another fit",))
+        other.start()
+        other.join()
+    with stages(shown=False):
+        logger.debug("not shown")
+    logger.debug("afterwards")
+    assert capsys.readouterr() == ("", "  looking for axes\n")
+
+
+def test_overlapping_handlers_leave_the_level_of_the_user_alone() -> None:
+    library = logging.getLogger("mechtrace")
+    library.setLevel(logging.ERROR)
+    try:
+        first, second = handling(logging.Handler(10)), handling(logging.Handler(20))
+        first.__enter__()
+        second.__enter__()
+        assert library.level == logging.DEBUG
+        first.__exit__(None, None, None)
+        assert library.isEnabledFor(logging.INFO)  # the second block goes on
+        second.__exit__(None, None, None)
+        assert library.level == logging.ERROR
+        assert library.handlers == []
+    finally:
+        library.setLevel(logging.NOTSET)
 
 
 # --- log files ---------------------------------------------------------------------------------

@@ -132,7 +132,7 @@ DATA: dict[str, tuple] = {
 }  # fmt: skip
 
 #: What can be wrong with a table of curves, or with what is known about it.
-KNOWN = ["--known", "0:4=A", "--known", "8:11=B"]
+KNOWN = ["--anchor", "0:4=A", "--anchor", "8:11=B"]
 
 
 def curves(change=lambda frame: frame):
@@ -164,17 +164,17 @@ CURVES: dict[str, tuple] = {
     "damaged parquet": ("bad.parquet", lambda d: put(d, b"PAR1" + b"x" * 50, "bad.parquet")),
     "damaged npz": ("bad.npz", lambda d: put(d, b"PK\x03\x04 no", "bad.npz")),
     "npz of something else": ("bad.npz.*series", lambda d: put(d, good_npz(), "bad.npz")),
-    "known without =": ("not FROM:TO=REGIME", curves(), "--known", "0:4"),
-    "known without a span": ("not FROM:TO=REGIME", curves(), "--known", "A"),
-    "known regime unknown": ("no regime 'C'", curves(), "--known", "0:4=C"),
-    "known series unknown": ("no series 'three'", curves(), "--known", "three/0:4=A"),
-    "known at no time": ("no step lies between", curves(), "--known", "50:60=A"),
-    "known at a word": ("noon", curves(), "--known", "noon:night=A"),
-    "known weights are words": ("no list of weights", curves(), "--known", "0:4=A:half,B:half"),
-    "known weights too small": ("do not sum to 1", curves(), "--known", "0:4=A:0.1,B:0.1"),
-    "one regime known": ("", curves(), "--known", "0:4=A"),
+    "known without =": ("not FROM:TO=REGIME", curves(), "--anchor", "0:4"),
+    "known without a span": ("not FROM:TO=REGIME", curves(), "--anchor", "A"),
+    "known regime unknown": ("no regime 'C'", curves(), "--anchor", "0:4=C"),
+    "known series unknown": ("no series 'three'", curves(), "--anchor", "three/0:4=A"),
+    "known at no time": ("no step lies between", curves(), "--anchor", "50:60=A"),
+    "known at a word": ("noon", curves(), "--anchor", "noon:night=A"),
+    "known weights are words": ("no list of weights", curves(), "--anchor", "0:4=A:half,B:half"),
+    "known weights too small": ("do not sum to 1", curves(), "--anchor", "0:4=A:0.1,B:0.1"),
+    "one regime known": ("", curves(), "--anchor", "0:4=A"),
     "unknown way": ("how", curves(), *KNOWN, "--how", "magic"),
-    "nothing known": ("--known", curves(), "--quiet"),
+    "nothing known": ("--anchor", curves(), "--quiet"),
     "JSON in no folder": ("folder", curves(), *KNOWN, "--json", "{folder}/no/a.json"),
     "unknown option": ("no such option", curves(), *KNOWN, "--bogus"),
 }
@@ -277,11 +277,11 @@ RECOVER: dict[str, tuple] = {
     "unknown method": ("--method", GOOD, "--method", "magic"),
     "a level above one": ("level = 2", GOOD, "--level", "2"),
     "unknown active regime": ("active", GOOD, "--active", "A,Z"),
-    "unknown evidence": ("block|evidence|magic", GOOD, "--blocks", "magic"),
-    "known without a span": ("not FROM:TO=REGIME", GOOD, "--known", "A"),
-    "known regime unknown": ("no regime 'Z'", GOOD, "--known", "0:4=Z"),
-    "bias of the past alone": ("bias", GOOD, "--bias", "--causal"),
-    "known in a pool": ("pool", GOOD, "--known", "0:4=A", "--pool"),
+    "unknown evidence": ("block|evidence|magic", GOOD, "--evidence", "magic"),
+    "known without a span": ("not FROM:TO=REGIME", GOOD, "--anchor", "A"),
+    "known regime unknown": ("no regime 'Z'", GOOD, "--anchor", "0:4=Z"),
+    "offset of the past alone": ("estimate_offset", GOOD, "--estimate-offset", "--causal"),
+    "known in a pool": ("pool", GOOD, "--anchor", "0:4=A", "--pool"),
     "other channels": ("no column 'x'", GOOD.replace("x,y", "u,v")),
 }
 SIMULATE: dict[str, list[str]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import shlex
@@ -10,6 +11,8 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +21,7 @@ import pytest
 import typer
 
 import mechtrace as mt
-from mechtrace.cli import app, main
+from mechtrace.cli.main import app, main
 
 FIT = ["--latents", "4", "--hidden", "16", "--steps", "240", "--batch", "12", "--lr", "0.01"]
 
@@ -75,6 +78,27 @@ def test_completion_knows_commands_and_choices(monkeypatch, capsys):
     assert "paper-positive" in completed("mechtrace simulate --world pa")
 
 
+def test_the_help_and_a_command_import_no_other_command():
+    code = (
+        "import sys, mechtrace.cli.main as cli\n"
+        "sys.argv = ['mechtrace', {!r}]\n"
+        "try:\n    cli.main()\nexcept SystemExit:\n    pass\n"
+        "print(*[name for name in sys.modules if 'cli.' in name or 'lab' in name])"
+    )
+    for word, mine in (("--help", set()), ("fit", {"mechtrace.cli.fit", "mechtrace.cli.inputs"})):
+        done = subprocess.run(
+            [sys.executable, "-c", code.format(word)], capture_output=True, text=True, check=True
+        )
+        loaded = set(done.stdout.splitlines()[-1].split())
+        assert loaded - mine == {"mechtrace.cli.main", "mechtrace.cli.options"}
+
+
+def test_warnings_are_shown_as_before_after_a_command(command):
+    before = warnings.showwarning
+    command("--version")
+    assert warnings.showwarning is before
+
+
 def test_version(command):
     assert command("--version")[1].strip() == mt.__version__
 
@@ -113,7 +137,7 @@ def test_fit_and_info(command, table, tmp_path):
     model, facts = tmp_path / "gait.mechtrace", tmp_path / "facts.json"
     code, out, err = command("fit", table, "--out", model, *FIT, "--json", facts)
     assert code == 0, err
-    assert "time = time (guessed), series = run (guessed), regime = mode (guessed)" in out
+    assert "time = time (detected), series = run (detected), regime = mode (detected)" in out
     assert "step 240/240" in err
     assert sorted(p.name for p in tmp_path.iterdir()) == ["facts.json", "gait.mechtrace"]
     assert json.loads(facts.read_text())["regimes"] == ["R0", "R1", "R2"]
@@ -148,7 +172,7 @@ def test_a_written_config_repeats_the_run(command, table, tmp_path):
     model = tmp_path / "m"
     code, out, err = command("fit", table, "--config", config, "-o", model)
     assert code == 0, err
-    assert "(guessed)" not in out  # the file says it all
+    assert "(detected)" not in out  # the file says it all
     assert mt.load(model).get_params()["steps"] == 240
     code, _, _ = command("fit", "--write-config", tmp_path / "defaults.toml", "--quiet")
     assert code == 0
@@ -156,7 +180,7 @@ def test_a_written_config_repeats_the_run(command, table, tmp_path):
 
 
 def test_a_dry_run_says_what_it_takes_and_writes_nothing(command, table, tmp_path, monkeypatch):
-    monkeypatch.setattr("mechtrace.plan.SECONDS", 0.1)
+    monkeypatch.setattr("mechtrace.stage1.fit_cost.SECONDS", 0.1)
     code, out, err = command("fit", table, *FIT, "--set", "window=10", "--dry-run", "--json", "-")
     assert code == 0
     plan = json.loads(out)
@@ -181,6 +205,43 @@ def test_json_on_stdout_leaves_messages_to_stderr(command, table, fitted, tmp_pa
     assert err == ""
     # and the next command speaks on stdout again
     assert "3 regimes" in command("info", fitted)[1]
+    # and nothing of the command line is left in the library's logger
+    assert logging.getLogger("mechtrace").handlers == []
+    assert logging.getLogger("mechtrace").level == logging.NOTSET
+
+
+def test_recover_with_a_report_computes_everything_once(
+    command, table, fitted, tmp_path, monkeypatch
+):
+    import plotly.offline
+
+    from mechtrace.stage2 import trajectory
+
+    calls = []
+
+    def counted(owner, name, told):
+        inner = getattr(owner, name)
+
+        def call(*given, **options):
+            calls.append(told(*given))
+            return inner(*given, **options)
+
+        monkeypatch.setattr(owner, name, call)
+
+    counted(mt.Trace, "diagnose", lambda trace, path: f"diagnosis of {path.name}")
+    counted(trajectory, "find_events", lambda time, alpha, regimes: f"events of {id(alpha)}")
+    counted(mt.Trace, "mechanisms", lambda trace, panel=None: "mechanisms")
+    counted(mt.Trace, "encode", lambda trace, panel: "latents")
+    counted(plotly.offline, "get_plotlyjs", lambda: "library")
+    code, _, err = command(
+        "recover", fitted, table, "-o", tmp_path / "a.csv", "--report", tmp_path / "r.html",
+        "--edges", tmp_path / "e.csv", "--json", tmp_path / "a.json",
+    )  # fmt: skip
+    assert code == 0, err
+    assert sorted(calls) == sorted(set(calls))
+    assert sum(call.startswith("events") for call in calls) == 36
+    assert "latents" not in calls  # those that recover has encoded
+    assert {"library", "mechanisms", "diagnosis of 35"} <= set(calls)
 
 
 def test_report_and_diagnose(command, table, fitted, tmp_path):
@@ -205,7 +266,7 @@ def test_curves_are_written_and_read_in_every_format(command, table, fitted, tmp
     code, _, err = command("recover", fitted, table, "-o", out, "--edges", tmp_path / f"e{suffix}")
     assert code == 0, err
     code, _, err = command(
-        "calibrate", out, "--known", "0/2:19=R0", "--known", "12/2:19=R1", "--known",
+        "calibrate", out, "--anchor", "0/2:19=R0", "--anchor", "12/2:19=R1", "--anchor",
         "24/2:19=R2", "-o", better,
     )  # fmt: skip
     assert code == 0, err
@@ -231,7 +292,8 @@ def test_a_time_column_that_is_not_found_is_asked_for(command, fitted, table, tm
     frame = frame.assign(clock=frame["clock"] * 0.1)
     world_of_tenths = mt.Panel.from_frame(frame, time="clock", series="run", regime="mode")
     model = mt.load(fitted)
-    model.facts_["step"] = world_of_tenths.usual_step
+    data = replace(model.record_.data, step=world_of_tenths.usual_step)
+    model.record_ = replace(model.record_, data=data)
     model.save(tmp_path / "m")
     frame[frame.run == 0].drop(columns=["run", "mode"]).to_csv(tmp_path / "new.csv", index=False)
     words = ["recover", tmp_path / "m", tmp_path / "new.csv", "-o", tmp_path / "a.csv"]
@@ -241,7 +303,7 @@ def test_a_time_column_that_is_not_found_is_asked_for(command, fitted, table, tm
 
 
 def test_from_two_tables_to_a_report_as_the_readme_says(command, table, tmp_path, monkeypatch):
-    readme = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     block = readme.split("From two tables to a report")[1].split("##")[0]
     lines = re.findall(r"^    (mechtrace .*?)\s*(?:#.*)?$", block, re.M)
     assert 1 < len(lines) <= 3
@@ -255,62 +317,6 @@ def test_from_two_tables_to_a_report_as_the_readme_says(command, table, tmp_path
         assert code == 0, err
     assert (tmp_path / "report.html").stat().st_size > 1000
     assert len(pd.read_csv(tmp_path / "alpha.csv")) == 20
-
-
-def test_bench_train_writes_its_configuration(command, tmp_path):
-    result = tmp_path / "train.json"
-    code, out, _ = command(
-        "bench", "train", "--seconds", "0.2", "--hidden", "16", "--latents", "4",
-        "--channels", "6", "--json", result,
-    )  # fmt: skip
-    assert code == 0
-    measured = json.loads(result.read_text())
-    assert measured["transitions_per_second"] > 0
-    assert measured["configuration"]["hidden"] == 16
-    assert "transitions/s" in out
-
-
-def test_bench_recover_shows_where_the_time_goes_and_how_it_grows(command, tmp_path):
-    result = tmp_path / "recover.json"
-    code, out, _ = command(
-        "bench", "recover", "--series", "6", "--length", "20", "--regimes", "2", "--repeats", "1",
-        "--lengths", "40", "--json", result,
-    )  # fmt: skip
-    assert code == 0
-    assert "1 series of 40" in out
-    found = json.loads(result.read_text())
-    seconds = 120 / found["steps_per_second"]
-    parts = found["microseconds_per_step"]
-    assert set(parts) == {"encode", "predict", "evidence", "engine", "rest"}
-    assert sum(parts.values()) * 120 / 1e6 == pytest.approx(seconds)
-    assert found["scaling"][0]["length"] == 40
-    assert found["scaling"][0]["peak_memory_mb"] > 0
-
-
-def test_bench_scaling_writes_its_configuration(command, tmp_path):
-    result = tmp_path / "scaling.json"
-    code, out, _ = command(
-        "bench", "scaling", "--seeds", "1", "--active", "2", "--trials", "5", "--json", result
-    )
-    assert code == 0
-    assert "sigma_min" in out
-    written = json.loads(result.read_text())
-    assert written["regimes"] == 10
-    assert written["versions"]["mechtrace"]
-
-
-def test_bench_scale_and_latents(command, tmp_path):
-    code, out, _ = command("bench", "scale", "--series", "4,8", "--steps", "5")
-    assert code == 0
-    assert "8 series per regime" in out
-    result = tmp_path / "latents.json"
-    code, _, _ = command(
-        "bench", "latents", "--series", "60", "--seeds", "1", "--steps", "250", "--json", result
-    )
-    assert code == 0
-    measured = json.loads(result.read_text())
-    assert 0.5 < measured["r2_mean"] <= 1
-    assert measured["rows"][0]["seed"] == 0
 
 
 def test_demo(command, tmp_path):
@@ -353,7 +359,7 @@ def test_recover_writes_table_report_and_events(command, table, fitted, tmp_path
         "recover", fitted, new, "--out", out, "--report", page, "--json", facts, "--level", "0.8"
     )
     assert code == 0, err
-    assert "time = time (guessed), series = run (guessed)" in said
+    assert "time = time (as in the fit), series = run (as in the fit)" in said
     result = pd.read_csv(out)
     assert list(result.columns[:5]) == ["series", "time", "R0", "R1", "R2"]
     assert len(result) == 60
@@ -402,11 +408,11 @@ def test_ctrl_c_then_resume(table, tmp_path, number):
     assert "--resume goes on" in err
     assert not model.exists()
     assert (tmp_path / "m.mechtrace.ckpt").exists()
-    stopped_at = mt.load(tmp_path / "m.mechtrace.ckpt").facts_["training"]["steps"]
+    stopped_at = mt.load(tmp_path / "m.mechtrace.ckpt").record_.training.steps
     done = subprocess.run(
         [*command, "--resume"], capture_output=True, text=True, timeout=120, env=one_core
     )
     assert done.returncode == 0, done.stderr
     assert f"goes on after step {stopped_at}" in done.stdout
-    assert mt.load(model).facts_["training"]["steps"] > stopped_at
+    assert mt.load(model).record_.training.steps > stopped_at
     assert not (tmp_path / "m.mechtrace.ckpt").exists()

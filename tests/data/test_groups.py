@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.signal import lfilter
 
 import mechtrace as mt
+from mechtrace.data.read import join_panels, read_inputs
+from mechtrace.data.segments import runs_as_series, split_runs, training_runs
 from mechtrace.errors import DataError
 from mechtrace.evaluate import leave_groups_out
-from mechtrace.inputs import read_inputs
-from mechtrace.joining import joined
-from mechtrace.windows import pieces_of, split_runs, training_runs
 
 REGIMES = ["walk", "walk", "run", "walk", "run", "run", "walk", "run"]
 GROUPS = ["a", "a", "a", "b", "b", "c", "d", "d"]
@@ -45,7 +45,7 @@ def test_a_regime_of_one_group_is_split_by_series():
 def test_groups_travel_with_the_panel(panel, tmp_path):
     assert panel[[1, 3]].groups.tolist() == ["a", "b"]
     assert panel.select(["run"]).groups.tolist() == ["a", "b", "c", "d"]
-    twice = joined([panel[:2], panel[3:5]], ["x", "y"], "both")
+    twice = join_panels([panel[:2], panel[3:5]], ["x", "y"], "both")
     assert twice.groups.tolist() == ["a", "a", "b", "b"]
     panel.to_npz(tmp_path / "p.npz")
     assert mt.Panel.from_npz(tmp_path / "p.npz").groups.tolist() == GROUPS
@@ -68,7 +68,7 @@ def test_a_model_knows_whose_series_say_what_is_normal(tmp_path):
     panel = mt.Panel.from_arrays(values, regime=REGIMES, groups=GROUPS)
     model = mt.Trace(latents=2, steps=60, holdout=0.5, align=False).fit(panel, progress=False)
     model.save(tmp_path / "m.mechtrace")
-    held = mt.load(tmp_path / "m.mechtrace").reference_
+    held = mt.load(tmp_path / "m.mechtrace").statistics_
     assert len(held.group) == len(held.surprise) == len(held.pure_error) == len(held.pure_group)
     assert 2 <= len(np.unique(held.group)) < len(held.group)
     path = model.recover(panel[[0]].without_labels())
@@ -106,7 +106,7 @@ def test_bad_groups_are_refused(tmp_path):
 def test_folds_leave_each_group_out_once(panel):
     values = np.zeros((3, 12, 2))
     new = mt.Panel.from_arrays(values, names=["n1", "n2", "n3"], groups=["d", "e", "f"])
-    whole = joined([panel, new], ["old", "new"], "all")
+    whole = join_panels([panel, new], ["old", "new"], "all")
     folds = list(leave_groups_out(whole))
     assert [fold.groups for fold in folds] == [("a",), ("b",), ("c",), ("d",), ("e", "f")]
     for fold in folds:
@@ -121,4 +121,39 @@ def test_folds_leave_each_group_out_once(panel):
 def test_runs_cut_out_of_a_part_of_a_panel_with_a_fine_clock_are_whole():
     time = [np.arange(12) / 30] * 4
     panel = mt.Panel.from_arrays(np.zeros((4, 12, 1)), regime=list("abab"), time=time)[[0, 1, 3]]
-    assert not pieces_of(panel, training_runs(panel, 2)).breaks()[1:12].any()
+    assert not runs_as_series(panel, training_runs(panel, 2)).breaks()[1:12].any()
+
+
+def test_what_training_series_visit_counts_as_visited_not_only_the_held_out_group():
+    # twelve days; the machine runs at another level each day, and one day is held out
+    random, days = np.random.default_rng(0), np.arange(12)
+    values, regimes, groups = [], [], []
+    for day in days:
+        for k, name in enumerate(("normal", "fault") * 2):
+            noise = random.standard_normal((60, 2))
+            state = lfilter([1.0], [1.0, (-0.8, 0.6)[k % 2]], noise, axis=0)
+            values.append(state @ [[1.0, 0.4, 0.1], [-0.3, 1.0, 0.8]] + day)
+            regimes.append(name)
+            groups.append(f"day {day}")
+    panel = mt.Panel.from_arrays(values, regime=regimes, groups=groups)
+    options = {
+        "latents": 3,
+        "steps": 150,
+        "holdout": 0.1,
+        "align": False,
+        "hidden": 16,
+        "lr": 1e-2,
+    }
+    model = mt.Trace(**options).fit(panel, progress=False)
+    assert max(model.facts_["held_out_series"].values()) == 2  # of the one day
+    reference, latents = model.statistics_, np.array(model.encode(panel))
+    outside = reference.support.trust(latents) < 1
+    assert outside.mean() < 0.002
+    # and every day's mean lies within reach of the means of its regime
+    codes = np.array([panel.regimes.index(name) for name in regimes])
+    gap = latents.mean(axis=1) - reference.means[codes]
+    far = np.einsum("ni,ij,nj->n", gap, np.linalg.inv(reference.between), gap) / gap.shape[1]
+    assert far.mean() == pytest.approx(1, abs=0.1)
+    level = [model.diagnose(model.recover(panel[[i]].without_labels()))["operating point"].level
+             for i in (0, 1, 46, 47)]  # fmt: skip
+    assert level == ["good"] * 4

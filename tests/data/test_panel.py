@@ -18,8 +18,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mechtrace.data import Panel, Series
 from mechtrace.errors import ConfigError, DataError, MechtraceError, MissingDependency
-from mechtrace.series import Panel, Series
 
 COLUMNS = {"time": "time", "series": "series", "regime": "regime"}
 DAY = np.datetime64("2024-03-01T00:00:00", "ns")
@@ -293,7 +293,7 @@ def test_repr() -> None:
     )
 
 
-def test_breaks_with_irregular_gaps() -> None:
+def test_breaks_with_irregular_gaps(tmp_path: Path) -> None:
     times = [[0.0, 0.1, 0.2, 5.0, 5.1], [0.0, 0.1, 0.3]]
     panel = Panel.from_arrays([np.zeros((5, 1)), np.zeros((3, 1))], time=times)
     assert panel.max_step == pytest.approx(0.15)
@@ -301,6 +301,10 @@ def test_breaks_with_irregular_gaps() -> None:
     assert panel.breaks().tolist() == expected
     # A series looked at alone breaks where it broke among the others.
     assert panel[1:].breaks().tolist() == expected[5:]
+    panel[1:].to_npz(tmp_path / "second.npz")
+    for alone in (panel[1:], panel[1:].without_labels()[:], Panel.read(tmp_path / "second.npz")):
+        assert alone.gap is None  # nobody has set one
+        assert alone.breaks().tolist() == expected[5:]
     wide = Panel.from_arrays([np.zeros((5, 1)), np.zeros((3, 1))], time=times, gap=0.2)
     assert wide.breaks().tolist() == [*expected[:7], False]
     dates = [DAY + np.array(t) * 1000 * np.timedelta64(1, "ms") for t in ([0, 1, 2, 9], [0, 1])]
@@ -708,7 +712,7 @@ def test_missing_pyarrow_says_how_to_install(
 
 def test_import_is_light() -> None:
     heavy = "{'pandas', 'pyarrow', 'torch'}"
-    code = f"import sys, mechtrace.series; assert not {heavy} & set(sys.modules)"
+    code = f"import sys, mechtrace.data.panel; assert not {heavy} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

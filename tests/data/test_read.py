@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import builtins
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from mechtrace.data.panel import Panel
+from mechtrace.data.read import read_inputs, read_panel
 from mechtrace.errors import DataError
-from mechtrace.inputs import find_files, read_inputs, read_panel
-from mechtrace.series import Panel
+from mechtrace.io import tables
 
 
 def frame(rows: int = 6, **columns: object) -> pd.DataFrame:
@@ -33,23 +35,23 @@ def write(folder: Path, table: pd.DataFrame, name: str = "runs.csv", **how: obje
 
 
 @pytest.mark.parametrize(
-    ("separator", "decimal", "said"),
+    ("separator", "decimal", "note"),
     [
         (",", ".", ""),
-        (";", ",", "semicolons between cells, decimal commas (guessed)"),
-        (";", ".", "semicolons between cells (guessed)"),
-        ("\t", ",", "tabs between cells, decimal commas (guessed)"),
-        ("|", ".", "bars between cells (guessed)"),
+        (";", ",", "semicolons between cells, decimal commas (detected)"),
+        (";", ".", "semicolons between cells (detected)"),
+        ("\t", ",", "tabs between cells, decimal commas (detected)"),
+        ("|", ".", "bars between cells (detected)"),
     ],
 )
-def test_separators_and_decimals_are_recognised(tmp_path, separator, decimal, said):
+def test_separators_and_decimals_are_recognised(tmp_path, separator, decimal, note):
     path = write(tmp_path, frame(), sep=separator, decimal=decimal)
     reading = read_panel(path)
     assert reading.panel.channels == ("x", "y")
     np.testing.assert_allclose(reading.panel.values[:, 0], np.linspace(-1.5, 1.5, 24))
     assert reading.panel["b"].time[1] == 0.5
-    assert said in reading.how
-    assert ("between cells" in reading.how) == bool(said)
+    assert note in reading.summary
+    assert ("between cells" in reading.summary) == bool(note)
 
 
 def test_separators_inside_names_do_not_mislead(tmp_path):
@@ -78,7 +80,7 @@ def test_blanks_around_names_do_not_count(tmp_path):
 # --- columns nobody explained ------------------------------------------------------------------
 
 
-def test_text_empty_and_counting_columns_are_left_out_and_said(tmp_path):
+def test_text_empty_and_counting_columns_are_left_out_and_listed(tmp_path):
     n = len(frame())
     table = frame(
         note="ok", empty=np.nan, frame=np.tile(np.arange(6), 4), id=np.arange(n), speed=1.0
@@ -89,7 +91,7 @@ def test_text_empty_and_counting_columns_are_left_out_and_said(tmp_path):
     assert (
         "left out: column 1 (has no name), id (differs in every row), note (text),"
         " empty (empty), frame (another clock)"
-    ) in reading.how
+    ) in reading.summary
 
 
 def test_a_word_among_numbers_is_an_error_not_text(tmp_path):
@@ -102,7 +104,7 @@ def test_trials_counted_anew_for_each_subject_are_told_apart(tmp_path):
     table = frame(subject=np.repeat(["s1", "s2"], 12), trial=np.repeat([1, 2, 1, 2], 6))
     reading = read_panel(write(tmp_path, table.drop(columns="run")))
     assert reading.panel.names.tolist() == ["s1/1", "s1/2", "s2/1", "s2/2"]
-    assert "series = subject,trial (guessed)" in reading.how
+    assert "series = subject,trial (detected)" in reading.summary
     given = read_panel(tmp_path / "runs.csv", series="subject,trial")
     assert given.panel.names.tolist() == reading.panel.names.tolist()
     assert reading.panel.channels == given.panel.channels == ("x", "y")
@@ -130,7 +132,7 @@ def test_what_is_the_same_throughout_each_series_is_no_channel(tmp_path):
 def test_recordings_without_a_name_begin_where_the_clock_goes_back(tmp_path):
     reading = read_panel(write(tmp_path, frame().drop(columns="run")))
     assert reading.panel.lengths.tolist() == [6, 6, 6, 6]
-    assert "a new series wherever t goes back (guessed)" in reading.how
+    assert "a new series wherever t goes back (detected)" in reading.summary
     assert reading.panel.channels == ("x", "y")
 
 
@@ -146,7 +148,7 @@ def test_channels_of_a_model_are_never_taken_for_roles(tmp_path):
     table = pd.DataFrame({"time": range(5), "t": [3.0, 1, 2, 5, 4], "unit": [1.0, 2, 1, 2, 1]})
     reading = read_panel(write(tmp_path, table), channels=["t", "unit"], labelled=False)
     assert reading.panel.channels == ("t", "unit")
-    assert "time = time (guessed), no series" in reading.how
+    assert "time = time (detected), no series" in reading.summary
 
 
 def test_a_file_without_a_column_for_it_names_the_recording(tmp_path):
@@ -165,19 +167,6 @@ def test_days_come_first_where_points_stand_between(tmp_path):
 # --- several files -----------------------------------------------------------------------------
 
 
-def test_folders_patterns_and_files(tmp_path):
-    for name in ("b/run10.csv", "b/run2.csv", "a.csv", ".hidden.csv", "b/.tmp/x.csv", "c.txt"):
-        write(tmp_path, frame(), name)
-    names = [path.relative_to(tmp_path).as_posix() for path in find_files([tmp_path])]
-    assert names == ["a.csv", "b/run2.csv", "b/run10.csv"]
-    assert [p.name for p in find_files([tmp_path / "b" / "*.csv"])] == ["run2.csv", "run10.csv"]
-    assert len(find_files([tmp_path / "**" / "run*.csv", tmp_path / "b"])) == 2
-    with pytest.raises(DataError, match="no file matches"):
-        find_files([tmp_path / "*.parquet"])
-    (tmp_path / "odd[1].csv").write_text("x\n1\n")  # an existing file is no pattern
-    assert find_files([tmp_path / "odd[1].csv"]) == [tmp_path / "odd[1].csv"]
-
-
 def test_files_are_one_panel_whatever_their_type(tmp_path):
     whole = Panel.from_frame(frame(), time="t", series="run", regime="mode")
     for i, name in enumerate("abcd"):
@@ -189,7 +178,7 @@ def test_files_are_one_panel_whatever_their_type(tmp_path):
     assert reading.panel.fingerprint() == whole.fingerprint()
     assert reading.panel.names.tolist() == ["a", "b", "c", "d"]
     assert reading.panel.regimes == ("down", "up")
-    assert reading.how.startswith("4 files, a.csv to d.tsv: time = time (guessed)")
+    assert reading.summary.startswith("4 files, a.csv to d.tsv: time = time (detected)")
 
 
 def test_one_series_per_file_and_the_folder_as_regime(tmp_path):
@@ -199,7 +188,7 @@ def test_one_series_per_file_and_the_folder_as_regime(tmp_path):
     reading = read_inputs([tmp_path])
     assert reading.panel.regimes == ("run", "walk")
     assert reading.panel.names.tolist()[0] == "run/trial0"
-    assert "one series per file, regime = name of the folder (guessed)" in reading.how
+    assert "one series per file, regime = name of the folder (detected)" in reading.summary
     assert set(reading.panel["walk/trial1"].regime.tolist()) == {"walk"}
     assert not read_inputs([tmp_path], labelled=False).panel.labelled
 
@@ -217,7 +206,7 @@ def test_columns_that_only_some_files_have(tmp_path):
     write(tmp_path, frame(z=1.0), "b.csv")
     reading = read_inputs([tmp_path])
     assert reading.panel.channels == ("x", "y")
-    assert "not in a.csv, so left out: 'z'" in reading.how
+    assert "not in a.csv, so left out: 'z'" in reading.summary
     write(tmp_path, frame().drop(columns="y"), "c.csv")
     with pytest.raises(DataError, match=r"c\.csv: there is no column 'y'"):
         read_inputs([tmp_path])
@@ -229,3 +218,41 @@ def test_npz_files_of_other_channels_are_refused(tmp_path):
     with pytest.raises(DataError, match=r"b\.npz: there is no channel 'x1'"):
         read_inputs([tmp_path])
     assert read_inputs([tmp_path / "a.npz"], channels=["x1"]).panel.channels == ("x1",)
+
+
+# --- each file once ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".parquet"])
+def test_a_table_is_opened_and_its_dialect_detected_once(tmp_path, monkeypatch, suffix):
+    for name in ("mon", "tue"):
+        path = tmp_path / f"{name}{suffix}"
+        if suffix == ".parquet":
+            frame().to_parquet(path)
+        else:
+            write(tmp_path, frame(), path.name, sep=";", decimal=",")
+    opened, detected = [], []
+
+    def noting(calls, real):
+        return lambda *given, **options: [calls.append(given[0]), real(*given, **options)][1]
+
+    monkeypatch.setattr(builtins, "open", noting(opened, builtins.open))
+    monkeypatch.setattr(pd, "read_parquet", noting(opened, pd.read_parquet))
+    monkeypatch.setattr(tables, "detect_dialect", noting(detected, tables.detect_dialect))
+    reading = read_inputs([tmp_path])
+    assert len(reading.panel) == 8
+    names = sorted(Path(str(path)).name for path in opened if str(path).endswith(suffix))
+    assert names == [f"mon{suffix}", f"tue{suffix}"]
+    assert len(detected) == (0 if suffix == ".parquet" else 2)
+
+
+def test_a_table_larger_than_the_sample_is_read_whole(tmp_path):
+    rows = 3 * tables.SAMPLE_LINES
+    table = pd.DataFrame({"t": np.arange(rows) * 0.5, "x": np.linspace(-1, 1, rows)})
+    for name in ("a.csv", "a.csv.gz"):
+        panel = read_panel(write(tmp_path, table, name)).panel
+        np.testing.assert_array_equal(panel.values[:, 0], table["x"])
+    path = tmp_path / "a.csv"
+    path.write_text(path.read_text().replace("1499.5,1.0", "1499.5,high"))
+    with pytest.raises(DataError, match=f"'high' in column 'x', line {rows + 1}"):
+        read_panel(path)

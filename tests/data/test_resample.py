@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from mechtrace.data.panel import Panel
+from mechtrace.data.resample import steps_in
 from mechtrace.errors import ConfigError, DataError
-from mechtrace.resample import steps_in
-from mechtrace.series import Panel
 
 
 def panel(values, rate=120.0, **more) -> Panel:

@@ -1,8 +1,9 @@
-"""Windows: runs against a slow reference, splits without leaks, statistics, balanced crops."""
+"""Segments: runs against a slow reference, splits without leaks, balanced crops."""
 
 from __future__ import annotations
 
 from collections import Counter
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -10,18 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mechtrace import windows
-from mechtrace.errors import DataError
-from mechtrace.series import Panel
-from mechtrace.windows import (
+from mechtrace.data.panel import Panel
+from mechtrace.data.segments import (
+    STRETCH,
     CropSampler,
     Runs,
-    Standardiser,
     crop_rows,
     find_runs,
     split_runs,
+    subsample_runs,
     training_runs,
 )
+from mechtrace.errors import DataError
 
 quick = settings(max_examples=80, deadline=None)
 
@@ -284,55 +285,6 @@ def test_the_split_depends_on_the_seed_alone() -> None:
     assert len(others) == 8
 
 
-# --- standardising -----------------------------------------------------------------------------
-
-
-def test_standardiser_uses_the_rows_of_the_runs_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(windows, "CHUNK_ROWS", 7)
-    rng = np.random.default_rng(0)
-    values = rng.standard_normal((4, 25, 3)) * [1.0, 1e-3, 50.0] + [1e6, 0.0, -3.0]
-    values[:, :5] = 1e9
-    values[3, 20] = np.nan
-    panel = Panel.from_arrays(values, missing="gap")
-    runs = runs_of((5, 20, 0, 0), (30, 8, 1, 0), (41, 1, 1, 0), (80, 15, 3, 1))
-    found = Standardiser.of(panel, runs)
-    used = panel.values[covered(runs)]
-    assert len(used) == 44
-    np.testing.assert_allclose(found.centre, used.mean(axis=0), rtol=1e-12)
-    np.testing.assert_allclose(found.scale, used.std(axis=0), rtol=1e-9)
-    monkeypatch.setattr(windows, "CHUNK_ROWS", 10**6)
-    whole = Standardiser.of(panel, runs)
-    np.testing.assert_allclose(whole.centre, found.centre, rtol=1e-12)
-    np.testing.assert_allclose(whole.scale, found.scale, rtol=1e-9)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int16])
-def test_a_constant_channel_keeps_scale_one(dtype: type) -> None:
-    values = np.ones((2, 60, 3))
-    values[..., 0] *= 7.3
-    values[..., 1] = 0
-    values[..., 2] = np.arange(120).reshape(2, 60)
-    panel = Panel.from_arrays(values.astype(dtype))
-    found = Standardiser.of(panel, find_runs(panel, by_regime=False))
-    assert found.scale[:2].tolist() == [1.0, 1.0]
-    assert found.scale[2] == pytest.approx(np.arange(120).std())
-    np.testing.assert_allclose(found.centre, [float(dtype(7.3)), 0, 59.5], atol=1e-12)
-
-
-def test_images_have_one_scale_but_a_centre_per_pixel() -> None:
-    rng = np.random.default_rng(0)
-    frames = rng.uniform(0, 255, (2, 30, 4, 5)).astype(np.float32)
-    frames[:, :, 0, 0] = 9  # a dead pixel
-    panel = Panel.from_arrays(frames)
-    found = Standardiser.of(panel, find_runs(panel, by_regime=False))
-    flat = frames.reshape(-1, 4, 5).astype(float)
-    np.testing.assert_allclose(found.centre, flat.mean(axis=0))
-    np.testing.assert_allclose(found.scale, np.sqrt(flat.var(axis=0).mean()))
-    assert found.scale.shape == (4, 5)
-    dark = Panel.from_arrays(np.zeros((1, 5, 4, 4)))
-    assert (Standardiser.of(dark, find_runs(dark, by_regime=False)).scale == 1).all()
-
-
 # --- crops -------------------------------------------------------------------------------------
 
 
@@ -415,3 +367,36 @@ def test_crop_rows_repeat_the_last_row_on_padding() -> None:
     ]
     assert real.sum(axis=-1).tolist() == [[3, 5], [1, 4]]
     assert real[0, 0].tolist() == [True, True, True, False, False]
+
+
+def test_some_stretches_of_many_rows_come_from_every_series():
+    length = np.array([5000, 40, 3000, 700, 90, 2000])
+    regime = np.array([0, 0, 0, 1, 1, 1])
+    runs = Runs(np.cumsum(length) - length, length, np.arange(6), regime)
+    assert subsample_runs(runs, 8040, np.random.default_rng(0)) is runs
+    draws = [subsample_runs(runs, 1000, np.random.default_rng(seed)) for seed in (0, 0, 1)]
+    for some in draws:
+        assert set(some.series) == set(range(6))
+        rows = some.row_numbers()
+        assert len(np.unique(rows)) == len(rows)
+        assert (np.searchsorted(runs.start, rows, side="right") - 1
+                == np.repeat(some.series, some.length)).all()  # fmt: skip
+        assert (regime[some.series] == some.regime).all()
+        for code in (0, 1):
+            assert 1000 <= some.length[some.regime == code].sum() < 1000 + STRETCH
+    assert np.array_equal(draws[0].start, draws[1].start)
+    assert not np.array_equal(draws[0].start, draws[2].start)
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_splitting_many_mixed_series_takes_no_time(grouped: bool) -> None:
+    count = 6_000 if grouped else 30_000
+    series = np.repeat(np.arange(count), 2)
+    group = np.char.add("g", (series // 2).astype(str)) if grouped else None
+    length = np.full(2 * count, 10)
+    runs = Runs(np.arange(2 * count) * 10, length, series, np.tile([0, 1], count), group)
+    started = process_time()
+    train, held = split_runs(runs, 0.1, 2, 0)
+    assert process_time() - started < 3
+    assert len(held) == 0.1 * len(runs)
+    assert not set(train.series) & set(held.series)

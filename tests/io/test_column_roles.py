@@ -1,4 +1,4 @@
-"""Columns: what is guessed, what is said about it, and whose error is shown."""
+"""Columns: what is detected, what is listed, and whose error is shown."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mechtrace.columns import USUAL_NAMES, guess_columns
+from mechtrace.data.panel import Panel
+from mechtrace.data.read import read_panel
 from mechtrace.errors import DataError
-from mechtrace.inputs import read_panel
-from mechtrace.series import Panel
+from mechtrace.io.column_roles import USUAL_NAMES, detect_roles
 
 NOTHING: dict[str, str | None] = {"time": None, "series": None, "regime": None}
 
@@ -39,25 +39,25 @@ def written(folder: Path, suffix: str, frame: pd.DataFrame | None = None) -> Pat
     return path
 
 
-# --- guessing ----------------------------------------------------------------------------------
+# --- detecting ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("role", sorted(USUAL_NAMES))
 def test_every_usual_name_is_found_in_any_case(role: str) -> None:
     for name in USUAL_NAMES[role]:
         for spelling in (name, name.upper(), name.title()):
-            found = guess_columns(["x", spelling, "y"], NOTHING)
+            found = detect_roles(["x", spelling, "y"], NOTHING)
             assert found == {**NOTHING, role: spelling}
 
 
 @pytest.mark.parametrize("name", ["Time (s)", "time [ms]", "t_ms", "TIME_S", "Elapsed (min)"])
 def test_units_in_names_do_not_hide_them(name: str) -> None:
-    assert guess_columns(["x", name], NOTHING)["time"] == name
+    assert detect_roles(["x", name], NOTHING)["time"] == name
 
 
 def test_preferred_names_come_first_wherever_they_stand() -> None:
     names = ["date", "id", "class", "x", "regime", "run", "time"]
-    assert guess_columns(names, NOTHING) == {"time": "time", "series": "run", "regime": "regime"}
+    assert detect_roles(names, NOTHING) == {"time": "time", "series": "run", "regime": "regime"}
 
 
 def test_no_usual_name_can_mean_two_roles() -> None:
@@ -66,46 +66,46 @@ def test_no_usual_name_can_mean_two_roles() -> None:
 
 
 def test_of_two_spellings_the_first_column_wins() -> None:
-    assert guess_columns(["Time", "time", "x"], NOTHING)["time"] == "Time"
+    assert detect_roles(["Time", "time", "x"], NOTHING)["time"] == "Time"
 
 
 def test_given_names_win_and_are_not_given_twice() -> None:
     names = ["time", "frame", "label", "state", "x"]
     given = {"time": "frame", "series": "label", "regime": None}
-    assert guess_columns(names, given) == {"time": "frame", "series": "label", "regime": "state"}
+    assert detect_roles(names, given) == {"time": "frame", "series": "label", "regime": "state"}
     # the only usual name is taken by another role
-    assert guess_columns(["t", "x"], {**NOTHING, "regime": "t"})["time"] is None
-    assert guess_columns(["t", "x"], {"time": "clock"})["time"] == "clock"
+    assert detect_roles(["t", "x"], {**NOTHING, "regime": "t"})["time"] is None
+    assert detect_roles(["t", "x"], {"time": "clock"})["time"] == "clock"
 
 
 # --- reading -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".tsv", ".parquet", ".pq"])
-def test_tables_are_read_with_guessed_columns(tmp_path: Path, suffix: str) -> None:
+def test_tables_are_read_with_detected_columns(tmp_path: Path, suffix: str) -> None:
     reading = read_panel(written(tmp_path, suffix))
-    panel, how = reading.panel, reading.how
+    panel, summary = reading.panel, reading.summary
     assert panel.names.tolist() == ["a", "b"]
     assert panel.regimes == ("down", "up")
     assert panel.channels == ("x", "y")
     assert panel["b"].time.tolist() == [0.0, 0.5, 1.0]
     assert set(panel["b"].regime.tolist()) == {"down"}
     np.testing.assert_array_equal(panel.values, table()[["x", "y"]].to_numpy())
-    assert how == (
-        f"pump{suffix}: time = t (guessed), series = Run (guessed), regime = mode (guessed); "
+    assert summary == (
+        f"pump{suffix}: time = t (detected), series = Run (detected), regime = mode (detected); "
         "2 series, 6 rows, 2 channels (x, y); regimes: down, up"
     )
 
 
-def test_the_message_tells_given_from_guessed_and_missing(tmp_path: Path) -> None:
+def test_the_message_tells_given_from_detected_and_missing(tmp_path: Path) -> None:
     frame = table().drop(columns="mode").rename(columns={"Run": "wheel"})
     path = written(tmp_path, ".csv", frame)
     reading = read_panel(path, series="wheel")
-    panel, how = reading.panel, reading.how
+    panel, summary = reading.panel, reading.summary
     assert panel.names.tolist() == ["a", "b"]
     assert not panel.labelled
-    assert how == (
-        "pump.csv: time = t (guessed), series = wheel, no regime; "
+    assert summary == (
+        "pump.csv: time = t (detected), series = wheel, no regime; "
         "2 series, 6 rows, 2 channels (x, y)"
     )
 
@@ -113,25 +113,25 @@ def test_the_message_tells_given_from_guessed_and_missing(tmp_path: Path) -> Non
 def test_a_given_column_wins_over_a_usual_one(tmp_path: Path) -> None:
     frame = table().assign(kind=["p"] * 3 + ["q"] * 3, mode=range(6))
     reading = read_panel(written(tmp_path, ".csv", frame), regime="kind")
-    panel, how = reading.panel, reading.how
+    panel, summary = reading.panel, reading.summary
     assert panel.regimes == ("p", "q")
     assert "mode" in panel.channels
-    assert "regime = kind;" in how
+    assert "regime = kind;" in summary
 
 
 def test_large_counts_are_grouped(tmp_path: Path) -> None:
     path = written(tmp_path, ".csv", pd.DataFrame({"time": range(1234), "x": range(1234)}))
-    assert read_panel(path).how.endswith("1 series, 1,234 rows, 1 channel (x)")
+    assert read_panel(path).summary.endswith("1 series, 1,234 rows, 1 channel (x)")
 
 
-def test_npz_needs_no_guess(tmp_path: Path) -> None:
+def test_npz_needs_no_detection(tmp_path: Path) -> None:
     path = tmp_path / "pump.npz"
     panel = Panel.from_arrays(np.ones((2, 3, 2)), regime=["a", "b"])
     panel.to_npz(path)
     reading = read_panel(path)
-    back, how = reading.panel, reading.how
+    back, summary = reading.panel, reading.summary
     assert back.fingerprint() == panel.fingerprint()
-    assert how == "pump.npz: 2 series, 6 rows, 2 channels (x0, x1); regimes: a, b"
+    assert summary == "pump.npz: 2 series, 6 rows, 2 channels (x0, x1); regimes: a, b"
 
 
 def test_npz_refuses_column_names(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_missing_is_passed_on(tmp_path: Path) -> None:
 def test_a_byte_order_mark_hides_no_column(tmp_path: Path) -> None:
     path = tmp_path / "pump.csv"
     path.write_text("time,x\n0.5,1\n1.5,2\n", encoding="utf-8-sig")
-    assert read_panel(path).how.startswith("pump.csv: time = time (guessed)")
+    assert read_panel(path).summary.startswith("pump.csv: time = time (detected)")
 
 
 def test_blank_lines_before_the_header(tmp_path: Path) -> None:

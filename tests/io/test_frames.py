@@ -9,13 +9,22 @@ import pytest
 import torch
 
 import mechtrace as mt
-from mechtrace import batches, latents, windows
-from mechtrace import frames as frames_module
 from mechtrace.config import RunConfig
+from mechtrace.data import segments, standardise
+from mechtrace.data.read import join_panels
 from mechtrace.errors import DataError
-from mechtrace.frames import Frames, Joined, Picked, Stored, join_rows, pick_rows
-from mechtrace.joining import joined
-from mechtrace.training import Run
+from mechtrace.io import frames as frames_module
+from mechtrace.io.frames import (
+    ArrayFrames,
+    ConcatenatedFrames,
+    Frames,
+    FrameSubset,
+    concatenate_rows,
+    take_rows,
+)
+from mechtrace.stage1 import encoding as latents
+from mechtrace.stage1 import trainer
+from mechtrace.stage1.fit_run import FitRun
 
 FILM = np.random.default_rng(0).integers(0, 256, (30, 4, 6), dtype=np.uint8)
 
@@ -34,9 +43,9 @@ class Watched(Frames):
 
 
 KINDS = {
-    "stored": lambda: Stored(FILM),
-    "picked": lambda: Picked(Stored(FILM[::-1]), np.arange(30)[::-1]),
-    "joined": lambda: Joined([FILM[:7], Stored(FILM[7:8]), FILM[8:]]),
+    "stored": lambda: ArrayFrames(FILM),
+    "picked": lambda: FrameSubset(ArrayFrames(FILM[::-1]), np.arange(30)[::-1]),
+    "joined": lambda: ConcatenatedFrames([FILM[:7], ArrayFrames(FILM[7:8]), FILM[8:]]),
     "watched": lambda: Watched(FILM, 30),
 }
 
@@ -52,12 +61,12 @@ def test_frames_behave_like_an_array(kind: str) -> None:
         expected = FILM[np.zeros(0, int)] if isinstance(key, list) and not key else FILM[key]
         np.testing.assert_array_equal(found, expected)
         if not isinstance(key, int):
-            np.testing.assert_array_equal(film.pick(key)[:], expected)
+            np.testing.assert_array_equal(film.subset(key)[:], expected)
     np.testing.assert_array_equal(np.take(film, [3, 1], axis=0), FILM[[3, 1]])
     np.testing.assert_array_equal(np.asarray(film), FILM)
     np.testing.assert_array_equal(np.stack(list(film)), FILM)
-    np.testing.assert_array_equal(film.pick(slice(4, 20)).pick([3, 0])[:], FILM[[7, 4]])
-    assert b"".join(film.identity()) == FILM.tobytes()
+    np.testing.assert_array_equal(film.subset(slice(4, 20)).subset([3, 0])[:], FILM[[7, 4]])
+    assert b"".join(film.hash_bytes()) == FILM.tobytes()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -71,7 +80,7 @@ def test_frames_on_a_device_are_the_same(kind: str) -> None:
 
 
 def test_what_frames_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
-    film = Stored(FILM)
+    film = ArrayFrames(FILM)
     for key in (30, [-31], [3, 99]):
         with pytest.raises(IndexError):
             film[key]
@@ -81,8 +90,8 @@ def test_what_frames_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DataError, match="taken by rows"):
         np.take(film, [0], axis=1)
     with pytest.raises(DataError, match=r"4 x 5 uint8 cannot follow frames of 4 x 6 uint8"):
-        Joined([FILM, FILM[:, :, :5]])
-    monkeypatch.setattr(frames_module, "MOST_BYTES", 100)
+        ConcatenatedFrames([FILM, FILM[:, :, :5]])
+    monkeypatch.setattr(frames_module, "MAX_BYTES", 100)
     with pytest.raises(DataError, match=r"30 frames would take .* GB of memory; take some rows"):
         np.asarray(film)
 
@@ -90,12 +99,12 @@ def test_what_frames_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_only_frames_and_mapped_pictures_stay_where_they_are(tmp_path) -> None:
     np.save(tmp_path / "film.npy", FILM)
     mapped = np.load(tmp_path / "film.npy", mmap_mode="r")
-    assert isinstance(pick_rows(mapped, [1, 5]), Frames)
-    assert isinstance(pick_rows(mapped, slice(1, 5)), np.memmap)
-    assert isinstance(join_rows([mapped, FILM]), Joined)
-    assert type(join_rows([FILM, FILM])) is np.ndarray
-    assert type(pick_rows(FILM, [1, 5])) is np.ndarray
-    assert join_rows([FILM]) is FILM
+    assert isinstance(take_rows(mapped, [1, 5]), Frames)
+    assert isinstance(take_rows(mapped, slice(1, 5)), np.memmap)
+    assert isinstance(concatenate_rows([mapped, FILM]), ConcatenatedFrames)
+    assert type(concatenate_rows([FILM, FILM])) is np.ndarray
+    assert type(take_rows(FILM, [1, 5])) is np.ndarray
+    assert concatenate_rows([FILM]) is FILM
 
 
 # --- in a panel --------------------------------------------------------------------------------
@@ -120,7 +129,7 @@ def test_a_panel_of_frames_is_like_one_of_arrays(panel, monkeypatch) -> None:
     np.testing.assert_array_equal(panel.to_arrays()[2][:], FILM[20:])
     assert panel["q"].observed.all()
     assert panel.observed().all()
-    both = joined([panel, same], ["a", "b"], "two")
+    both = join_panels([panel, same], ["a", "b"], "two")
     np.testing.assert_array_equal(both.values[28:33], np.concatenate([FILM[28:], FILM[:3]]))
     assert both.names.tolist()[-1] == "b/r"
     with pytest.raises(DataError, match=r"images do not fit a table; use to_npz"):
@@ -131,7 +140,7 @@ def test_looking_at_a_panel_reads_nothing(panel) -> None:
     for view in (panel, panel[1:], panel.without_labels(), panel.select(["B"]), panel[0]):
         repr(view)
     panel._repr_html_()
-    windows.pieces_of(panel, windows.find_runs(panel, by_regime=True))
+    segments.runs_as_series(panel, segments.find_runs(panel, by_regime=True))
     assert panel.values.count == 0
 
 
@@ -148,13 +157,13 @@ def test_npz_is_written_in_pieces_and_mapped_back(panel, tmp_path, monkeypatch) 
 
 def test_units_of_pictures_are_measured_on_some_of_them(panel, monkeypatch) -> None:
     monkeypatch.setattr(frames_module, "CHUNK_CELLS", 5 * 24)
-    runs = windows.training_runs(panel, 2)
-    units = windows.Standardiser.of(panel, runs)
+    runs = segments.training_runs(panel, 2)
+    units = standardise.Standardiser.fit(panel, runs)
     np.testing.assert_allclose(units.centre, FILM.mean(axis=0))
     np.testing.assert_allclose(units.scale, np.sqrt(FILM.var(axis=0).mean()))
-    monkeypatch.setattr(windows, "MEASURED_FRAMES", 9)
+    monkeypatch.setattr(standardise, "MEASURED_FRAMES", 9)
     panel.values.count = 0
-    some = windows.Standardiser.of(panel, runs)
+    some = standardise.Standardiser.fit(panel, runs)
     assert panel.values.count == 9
     assert np.abs(some.centre - units.centre).max() < 3 * FILM.std() / np.sqrt(9) * 2
 
@@ -173,8 +182,10 @@ def test_frames_are_never_asked_for_in_bulk(monkeypatch) -> None:
     watched = replace(made, values=film)
     monkeypatch.setattr(frames_module, "CHUNK_CELLS", 250 * 256)
     monkeypatch.setattr(latents, "CHUNK_PIXELS", 250 * 256)
-    monkeypatch.setattr(frames_module, "MOST_BYTES", 0)  # and never turned into one array
-    monkeypatch.setattr("mechtrace.training.check_model", lambda *_: {})  # too few steps to learn
+    monkeypatch.setattr(frames_module, "MAX_BYTES", 0)  # and never turned into one array
+    monkeypatch.setattr(
+        "mechtrace.stage1.fit_run.validate_model", lambda *_: None
+    )  # too few steps to learn
     model = mt.Trace(**SETTINGS).fit(watched, progress=False)
     encoded = model.encode(watched)
     path = model.recover(watched[[3, 50]])
@@ -183,21 +194,21 @@ def test_frames_are_never_asked_for_in_bulk(monkeypatch) -> None:
     assert len(path) == 2
     again = mt.Trace(**SETTINGS).fit(made, progress=False)  # drawn when asked for
     np.testing.assert_array_equal(encoded[7], again.encode(made)[7])
-    assert model.facts_["fingerprint"] != again.facts_["fingerprint"]
+    assert model.record_.data.fingerprint != again.record_.data.fingerprint
 
 
 def test_evaluation_in_pieces_says_the_same(monkeypatch) -> None:
     made = mt.worlds.make("cartpole", size=16, length=24).simulate(12).panel
-    uneven = made.values.pick(np.r_[: len(made.values) - 10])
+    uneven = made.values.subset(np.r_[: len(made.values) - 10])
     panel = replace(
         made, values=uneven, offsets=np.append(made.offsets[:-1], len(uneven)),
         codes=made.codes[: len(uneven)],
     )  # fmt: skip
-    run = Run.prepare(panel, RunConfig.from_options(**SETTINGS, encoder="image"))
+    run = FitRun.prepare(panel, RunConfig.from_options(**SETTINGS, encoder="image"))
     held = run.trainer.held_out
     held.load(0, noise_seed=-1)
     whole, (one,) = run.trainer.evaluate(), list(held.pieces())
     assert one[0].shape == held.x.shape
-    monkeypatch.setattr(batches, "PIECE_PIXELS", 5 * 3 * 24 * 256)
+    monkeypatch.setattr(trainer, "PIECE_PIXELS", 5 * 3 * 24 * 256)
     assert {piece[0].shape[1] for piece in held.pieces()} == {3, 64 % 3}
     assert run.trainer.evaluate() == pytest.approx(whole, rel=1e-5)

@@ -13,7 +13,7 @@ import torch
 
 import mechtrace as mt
 from mechtrace.errors import StoreError
-from mechtrace.store import SCHEMA, Archive, read_archive, write_archive
+from mechtrace.io.model_file import SCHEMA, Archive, read_archive, write_archive
 
 FIXTURES = Path(__file__).parent / "fixtures"
 

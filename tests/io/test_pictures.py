@@ -10,8 +10,9 @@ import pytest
 
 import mechtrace as mt
 from mechtrace.errors import ConfigError, DataError, MissingDependency
-from mechtrace.frames import Joined
-from mechtrace.readers.pictures import ImageFiles, find_recordings, parse_size, picture_parts
+from mechtrace.io.arrays import picture_parts
+from mechtrace.io.discover import find_recordings
+from mechtrace.io.frames import ConcatenatedFrames, ImageFiles, parse_size
 
 cv2 = pytest.importorskip("cv2")
 
@@ -50,7 +51,7 @@ def test_folders_of_images_round_trip_in_natural_order(tmp_path) -> None:
     assert panel.lengths.tolist() == [12, 12, 5]
     assert panel.regimes == ("trot", "walk")
     assert panel.shape == (16, 32)
-    assert isinstance(panel.values, Joined)  # nothing was decoded yet
+    assert isinstance(panel.values, ConcatenatedFrames)  # nothing was decoded yet
     np.testing.assert_array_equal(panel["run 2"].values[:], long)
     np.testing.assert_array_equal(panel.values[[24, 0, 23]], [short[0], long[-1], long[-1]])
     named = mt.Panel.from_pictures(
@@ -167,7 +168,9 @@ def test_sizes_are_read_from_text() -> None:
 
 @pytest.mark.filterwarnings("ignore::mechtrace.errors.FitWarning")
 def test_the_command_line_reads_folders_and_videos(tmp_path, command, monkeypatch) -> None:
-    monkeypatch.setattr("mechtrace.training.check_model", lambda *_: {})  # too few steps to learn
+    monkeypatch.setattr(
+        "mechtrace.stage1.fit_run.validate_model", lambda *_: None
+    )  # too few steps to learn
     for regime, seed in (("slow", 0), ("fast", 9)):
         for run in range(3):
             film = film_of(10, (20, 40), seed + run)
@@ -179,7 +182,7 @@ def test_the_command_line_reads_folders_and_videos(tmp_path, command, monkeypatc
         "fit", tmp_path / "films", "--size", "8x16", "-o", model, *few, "--batch", 2
     )
     assert code == 0, error
-    assert "regime = name of the folder (guessed)" in said
+    assert "regime = name of the folder (detected)" in said
     assert "6 series, 60 rows, pictures of 8 x 16 pixels; regimes: fast, slow" in said
     out = tmp_path / "curve.csv"
     code, said, error = command("recover", model, str(tmp_path / "n*.avi"), "--out", out)

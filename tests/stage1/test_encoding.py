@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from mechtrace import latents
 from mechtrace.config import ModelConfig
-from mechtrace.latents import encode
-from mechtrace.model import SequentialVAE
-from mechtrace.series import Panel
+from mechtrace.data.panel import Panel
+from mechtrace.stage1 import encoding as latents
+from mechtrace.stage1.encoding import encode
+from mechtrace.stage1.vae import SequentialVAE
 
 ENCODERS = ["mlp", "temporal"]
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from mechtrace.config import EXPERTS
-from mechtrace.experts import (
+from mechtrace.stage1.experts import (
     AffineExperts,
     NonparametricExperts,
     make_experts,

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from mechtrace.nets import (
+from mechtrace.stage1.networks import (
     ImageDecoder,
     ImageEncoder,
     MLPDecoder,

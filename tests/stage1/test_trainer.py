@@ -16,10 +16,13 @@ import torch
 
 import mechtrace as mt
 from mechtrace.config import FitConfig, RunConfig
+from mechtrace.data.segments import subsample_runs
 from mechtrace.errors import ConfigError, DeadExpert, Diverged, FitWarning, StoreError
-from mechtrace.fit import Interrupted, learning_rate, resolve_device
-from mechtrace.store import read_archive
-from mechtrace.training import Run
+from mechtrace.io.model_file import read_archive
+from mechtrace.stage1 import encoding as latents
+from mechtrace.stage1.fit_run import FitRun
+from mechtrace.stage1.trainer import Interrupted, learning_rate, resolve_device
+from mechtrace.stage2.measure import pure_rows
 
 
 def weights(trace):
@@ -46,38 +49,22 @@ def test_same_seed_same_weights_whatever_the_global_state(panel, small):
 
 
 def test_training_helps_and_the_best_weights_are_kept(panel, small):
-    short = Run.prepare(panel, RunConfig.from_options(**small | {"steps": 10}))
+    short = FitRun.prepare(panel, RunConfig.from_options(**small | {"steps": 10}))
     short.train([], None, 60.0)
-    run = Run.prepare(panel, RunConfig.from_options(**small))
+    run = FitRun.prepare(panel, RunConfig.from_options(**small))
     run.train([], None, 60.0)
     elbos = [record["held_out_elbo"] for record in run.trainer.counters.history]
     assert max(elbos) > short.trainer.counters.best_elbo + 1.0
     assert run.trainer.evaluate() == pytest.approx(max(elbos), abs=1e-5)
 
 
-def test_the_reference_is_not_measured_on_the_first_recordings_only(monkeypatch, panel, small):
-    run = Run.prepare(panel, RunConfig.from_options(**small | {"holdout": 0.8}))
-    seen = []
-    monkeypatch.setattr("mechtrace.training.REFERENCE_RUNS", 3)
-    monkeypatch.setattr("mechtrace.training.FEWEST_RUNS", 3)
-    monkeypatch.setattr("mechtrace.training.measure_reference", lambda *args: seen.append(args))
-    run.measure_reference()
-    (_, pieces, regime), held = seen[0], run.trainer.held_out.sampler.runs
-    assert np.bincount(regime).tolist() == [3] * len(panel.regimes)
-    # recordings lie in the order in which they were drawn; some wrong labels may come first
-    first = [held.where(np.flatnonzero(held.regime == code)[:3]) for code in np.unique(regime)]
-    values = np.concatenate([panel.values[runs.row_numbers()] for runs in first])
-    assert pieces.values.shape == values.shape
-    assert not np.array_equal(pieces.values, values)
-
-
 def test_early_stop_when_nothing_is_gained(panel, small):
     trace = mt.Trace(**small | {"lr": 1e-12, "steps": 400, "evaluations": 40, "patience": 2})
-    run = Run.prepare(panel, trace.config())
+    run = FitRun.prepare(panel, trace.config())
     run.trainer.evaluate = lambda: -1.0  # the same value for ever
     run.train([], None, 60.0)
     assert run.trainer.counters.step == 30  # one best evaluation, then two without gain
-    assert run.facts()["training"]["stopped_early"]
+    assert run.record().training.stopped_early
 
 
 def test_learning_rate_warms_up_and_falls():
@@ -103,7 +90,7 @@ class StopAt:
 def test_ctrl_c_leaves_a_usable_and_resumable_state(panel, small, tmp_path):
     whole = mt.Trace(**small).fit(panel, progress=False)
     checkpoint = tmp_path / "run.ckpt"
-    run = Run.prepare(panel, RunConfig.from_options(**small))
+    run = FitRun.prepare(panel, RunConfig.from_options(**small))
     with pytest.raises(Interrupted):
         run.train([StopAt(50)], checkpoint, 1e9)
     assert 0 < run.trainer.counters.step < small["steps"]
@@ -114,7 +101,7 @@ def test_ctrl_c_leaves_a_usable_and_resumable_state(panel, small, tmp_path):
 
 
 def test_an_interrupted_fit_adopts_what_it_has(panel, small, monkeypatch):
-    import mechtrace.progress as listening
+    import mechtrace._runtime.progress as listening
 
     class Pressing(listening.Listener):
         __call__ = StopAt(40).__call__
@@ -211,7 +198,7 @@ def test_an_expert_that_fails_on_new_series_is_a_warning(small):
     rng = np.random.default_rng(0)
     panel = mt.Panel.from_arrays(rng.standard_normal((24, 20, 4)), regime=["A", "B"] * 12)
     settings = small | {"shrinkage": 0.0, "steps": 600, "holdout": 0.5}
-    with pytest.warns(FitWarning, match="worse than a guess that ignores the past"):
+    with pytest.warns(FitWarning, match="worse than a Gaussian that ignores the past"):
         trace = mt.Trace(**settings).fit(panel, progress=False)
     assert "no better than ignoring the past" in trace.card_
 
@@ -234,6 +221,19 @@ def test_progress_in_a_pipe_is_plain_lines_on_stderr(panel, small, capsys):
     assert f"step {small['steps']}/{small['steps']}" in captured.err
     assert "held-out ELBO" in captured.err
     assert "left" in captured.err
+    assert "\n  testing the axes by non gaussian noise\n" in captured.err
+    assert "\n  estimating the mechanisms\n" in captured.err
+
+
+def test_what_a_fit_is_doing_is_logged_also_without_progress(panel, small, capsys, caplog):
+    caplog.set_level("DEBUG", logger="mechtrace")
+    mt.Trace(**small).fit(panel, progress=False)
+    assert (
+        "mechtrace.identifiability.aligner",
+        10,
+        "estimating the mechanisms",
+    ) in caplog.record_tuples
+    assert capsys.readouterr() == ("", "")
 
 
 def test_devices():
@@ -246,7 +246,7 @@ def test_devices():
 
 
 def test_state_is_a_copy(panel, small):
-    run = Run.prepare(panel, RunConfig.from_options(**small))
+    run = FitRun.prepare(panel, RunConfig.from_options(**small))
     before = run.trainer.state()
     run.train([], None, 60.0)
     run.trainer.restore(before)
@@ -264,3 +264,25 @@ def test_captured_graph_gives_the_numbers_of_the_plain_path(panel, small):
         assert torch.allclose(p, weights(graph)[name], rtol=1e-4, atol=1e-5)
     cpu = mt.Trace(**small | {"device": "cpu"}).fit(panel, progress=False)
     assert cpu.elbo_ == pytest.approx(plain.elbo_, abs=1.0)  # other noise, same model
+
+
+def test_drawn_rows_have_the_latents_of_the_whole_series(monkeypatch, small):
+    panel = mt.worlds.make("paper", regimes=2, latents=4, channels=6, length=300).simulate(4).panel
+    run = FitRun.prepare(panel, RunConfig.from_options(**small | {"context": 3}))
+    everything = run.runs[0] + run.runs[1]
+    whole = latents.encode(run.model, panel).mean
+    every = pure_rows(run.model, panel, everything, everything)
+    assert every.latents == pytest.approx(whole[everything.row_numbers()], abs=1e-5)
+    assert (~every.settled).sum() == len(everything) * run.config.model.lags
+    monkeypatch.setattr("mechtrace.data.segments.STRETCH", 64)
+    monkeypatch.setattr("mechtrace.stage2.measure.CHUNK_ROWS", 100)
+    stretches = subsample_runs(everything, 500, np.random.default_rng(0))
+    some = pure_rows(run.model, panel, everything, stretches)
+    inside = ~np.isin(stretches.start, everything.start)
+    assert 0 < inside.sum() < len(stretches)
+    assert len(some.latents) == stretches.rows - 3 * inside.sum()
+    gap = np.abs(some.latents[:, None] - whole[None]).max(axis=-1)
+    row = gap.argmin(axis=1)
+    assert gap.min(axis=1).max() < 1e-5
+    assert (panel.codes[row] == some.regime).all()
+    assert (panel.series_index()[row] == everything.series[some.series]).all()

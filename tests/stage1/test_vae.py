@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from mechtrace.config import ModelConfig
-from mechtrace.experts import stack_history
-from mechtrace.model import SequentialVAE
+from mechtrace.stage1.experts import stack_history
+from mechtrace.stage1.vae import SequentialVAE
 
 K, B, T, P, D, L = 2, 3, 8, 5, 3, 2
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 import mechtrace as mt
 from mechtrace.errors import ConfigError
-from mechtrace.recover import algorithm1
-from mechtrace.recover.algorithm1 import centred_window, regularised, static_weights
-from mechtrace.recover.engine import state_space
-from mechtrace.recover.evidence import Evidence
-from mechtrace.recover.simplex import project
+from mechtrace.linalg.simplex import project
+from mechtrace.stage2 import algorithm1
+from mechtrace.stage2.algorithm1 import centred_window, regularised, static_weights
+from mechtrace.stage2.inference import state_space
+from mechtrace.stage2.information import GaussianInformation
 
 MEANS = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 2.0]])
 
@@ -230,8 +230,10 @@ def test_static_weights_collapse_with_many_regimes_and_the_state_space_does_not(
     else:
         assert correlation(static, truth) < 0.5
     precision = np.eye(world.config.latents) / world.config.noise**2
-    evidence = Evidence.of_block(run.conditional_means(), run.latents.astype(float), precision)
-    found = state_space(evidence.of(active).pooled(), np.ones((1, run.alpha.shape[1])))
+    evidence = GaussianInformation.from_predictions(
+        run.conditional_means(), run.latents.astype(float), precision
+    )
+    found = state_space(evidence.restrict_to(active).pool(), np.ones((1, run.alpha.shape[1])))
     assert correlation(found.alpha[0, 2:], truth) > 0.9
 
 

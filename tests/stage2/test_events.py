@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mechtrace.recover.events import Event, find_events
-from mechtrace.recover.trajectory import Trajectory
+from mechtrace.stage2.events import Event, find_events
+from mechtrace.stage2.trajectory import Trajectory
 
 NAMES = ("A", "B", "C")
 

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from mechtrace.errors import ConfigError, DataError
-from mechtrace.experts import stack_history
-from mechtrace.latents import predict
-from mechtrace.recover.choose import Choice
-from mechtrace.recover.offsets import Offsets
+from mechtrace.stage1.encoding import predict
+from mechtrace.stage1.experts import stack_history
+from mechtrace.stage2.corrections import BasisCorrection
+from mechtrace.stage2.model_selection import Selection
 
 
 @pytest.fixture(scope="module")
@@ -22,70 +22,87 @@ def glide(world):
 
 
 @pytest.fixture(scope="module")
-def with_two_blocks(trained):
-    """The same model, told to use two blocks, one of them two steps ahead."""
-    reference = trained.reference_
-    both = ("conditional(2)", "static")
-    further = replace(reference.blocks["conditional(1)"], name=both[0])
+def with_two_models(trained):
+    """The same model, told to use two observation models, one of them two steps ahead."""
+    statistics = trained.statistics_
+    both = ("prediction(2)", "static")
+    further = replace(statistics.models["prediction(1)"], name=both[0])
     other = copy.copy(trained)
-    other.reference_ = replace(
-        reference,
-        choice=Choice(both, both, {}),
-        blocks=reference.blocks | {both[0]: further},
-        offsets=reference.offsets | dict.fromkeys([both[0], " + ".join(both)], Offsets.none(3)),
+    other.statistics_ = replace(
+        statistics,
+        selection=Selection(both, both, {}),
+        models=statistics.models | {both[0]: further},
+        offsets=statistics.offsets
+        | dict.fromkeys([both[0], " + ".join(both)], BasisCorrection.none(3)),
     )
     return other
 
 
 def test_evidence_can_be_named(trained, glide):
     usual = trained.recover(glide)
-    named = trained.recover(glide, blocks="conditional(1)")
-    static = trained.recover(glide, blocks=["static"])
+    named = trained.recover(glide, evidence="prediction(1)")
+    static = trained.recover(glide, evidence=["static"])
     for one, same, other in zip(usual, named, static, strict=True):
         np.testing.assert_array_equal(one.alpha, same.alpha)
         assert np.abs(one.alpha - other.alpha).max() > 0.01
-        assert not one.blocks  # a single block needs no comparison
+        assert not one.by_evidence  # a single one needs no comparison
+
+
+def test_former_names_of_options_and_evidence_mean_the_same(trained, glide, caplog):
+    former = {
+        "blocks": ("conditional(1)", {"evidence": "prediction(1)"}),
+        "bias": (True, {"estimate_offset": True}),
+        "known": ([("R0", 0, 5)], {"anchor": [("R0", 0, 5)]}),
+    }
+    for old, (value, new) in former.items():
+        with caplog.at_level("INFO", "mechtrace"):
+            before = trained.recover(glide[:1], **{old: value})
+        (name,) = new
+        assert f"recover({old}=...) is now recover({name}=...)" in caplog.text
+        np.testing.assert_array_equal(before.alpha, trained.recover(glide[:1], **new).alpha)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
+        trained.recover(glide, colour="red")
 
 
 def test_evidence_that_was_not_measured_is_refused(trained, glide):
     with pytest.raises(ConfigError, match="was not measured when this model was fitted"):
-        trained.recover(glide, blocks="moments(500)")
-    with pytest.raises(ConfigError, match="not a block of evidence"):
-        trained.recover(glide, blocks="everything")
+        trained.recover(glide, evidence="window_moments(500)")
+    with pytest.raises(ConfigError, match="not a kind of evidence"):
+        trained.recover(glide, evidence="everything")
 
 
-def test_each_block_shows_its_own_curve(with_two_blocks, trained, glide):
-    path = with_two_blocks.recover(glide)[0]
-    assert list(path.blocks) == ["conditional(2)", "static"]
-    alone = trained.recover(glide, blocks="static")[0]
-    np.testing.assert_allclose(path.blocks["static"].alpha, alone.alpha, atol=1e-9)
-    np.testing.assert_allclose(path.blocks["static"].upper, alone.upper, atol=1e-9)
+def test_each_observation_model_shows_its_own_curve(with_two_models, trained, glide):
+    path = with_two_models.recover(glide)[0]
+    assert list(path.by_evidence) == ["prediction(2)", "static"]
+    alone = trained.recover(glide, evidence="static")[0]
+    np.testing.assert_allclose(path.by_evidence["static"].alpha, alone.alpha, atol=1e-9)
+    np.testing.assert_allclose(path.by_evidence["static"].upper, alone.upper, atol=1e-9)
 
 
-def test_contradicting_blocks_are_flagged(with_two_blocks, glide):
-    reference = with_two_blocks.reference_
+def test_contradicting_models_are_flagged(with_two_models, glide):
+    statistics = with_two_models.statistics_
     sure = {}
-    for name, block in reference.blocks.items():
+    for name, block in statistics.models.items():
         shuffled = block.means[[1, 2, 0]] if name == "static" else block.means
         sure[name] = replace(block, means=shuffled, noise=block.noise * 1e-6)
-    liar = copy.copy(with_two_blocks)
-    none = {name: Offsets.none(3) for name in reference.offsets}
-    liar.reference_ = replace(reference, blocks=sure, offsets=none)
+    liar = copy.copy(with_two_models)
+    none = {name: BasisCorrection.none(3) for name in statistics.offsets}
+    liar.statistics_ = replace(statistics, models=sure, offsets=none)
     path = liar.recover(glide, pool=True)
-    calm = replace(reference, offsets=none)
+    calm = replace(statistics, offsets=none)
     assert {"disagree", "unexplained"} & set(path.flag.tolist())
-    with_two_blocks.reference_ = calm
+    with_two_models.statistics_ = calm
     try:
-        assert "disagree" not in with_two_blocks.recover(glide)[0].flag
+        assert "disagree" not in with_two_models.recover(glide)[0].flag
     finally:
-        with_two_blocks.reference_ = reference
+        with_two_models.statistics_ = statistics
 
 
-def test_two_blocks_stream_as_they_recover(with_two_blocks, glide):
+def test_two_models_stream_as_they_recover(with_two_models, glide):
     one = glide[:1]
-    batch = with_two_blocks.recover(one, causal=True)
-    stream = with_two_blocks.stream()
-    rows = [stream.push(row) for row in one.values]
+    batch = with_two_models.recover(one, causal=True)
+    stream = with_two_models.stream()
+    rows = [stream.update(row) for row in one.values]
     for name in ("alpha", "lower", "upper"):
         together = np.stack([getattr(row, name) for row in rows])
         np.testing.assert_allclose(together, getattr(batch, name), atol=1e-9)
@@ -115,14 +132,14 @@ def test_a_horizon_follows_each_expert(trained):
 
 def test_a_known_stretch_changes_the_answer(trained, glide):
     before = trained.recover(glide)
-    after = trained.recover(glide, known=[("R0", 0, 12)])
+    after = trained.recover(glide, anchor=[("R0", 0, 12)])
     for one, other in zip(before, after, strict=True):
         assert np.abs(other.alpha - one.alpha).max() > 0.01
         np.testing.assert_allclose(other.alpha.sum(axis=1), 1, atol=1e-9)
 
 
 def test_a_bias_is_looked_for(trained, glide):
-    for path in trained.recover(glide, bias=True):
+    for path in trained.recover(glide, estimate_offset=True):
         np.testing.assert_allclose(path.alpha.sum(axis=1), 1, atol=1e-9)
         assert (path.lower <= path.alpha).all()
 
@@ -147,8 +164,8 @@ def test_what_makes_no_sense_is_refused(trained, glide, request_, error, words):
 
 
 def test_rows_that_the_encoder_is_unsure_of_count_less(trained, glide):
-    reference = trained.reference_
+    statistics = trained.statistics_
     narrow = copy.copy(trained)
-    narrow.reference_ = replace(reference, width=np.zeros_like(reference.width))
+    narrow.statistics_ = replace(statistics, width=np.zeros_like(statistics.width))
     usual, unsure = (model.recover(glide, simplex=False)[0] for model in (trained, narrow))
     assert (unsure.upper - unsure.lower).mean() > (usual.upper - usual.lower).mean()

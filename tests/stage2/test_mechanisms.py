@@ -11,9 +11,10 @@ import torch
 import mechtrace as mt
 from mechtrace.config import EXPERTS, ModelConfig
 from mechtrace.errors import ConfigError, DataError
-from mechtrace.experts import AffineExperts, make_experts
-from mechtrace.mechanisms import CHUNK, STATES, at_each_step, jacobians
-from mechtrace.model import SequentialVAE
+from mechtrace.stage1.encoding import CHUNK
+from mechtrace.stage1.experts import AffineExperts, make_experts
+from mechtrace.stage1.vae import SequentialVAE
+from mechtrace.stage2.mechanisms import STATES, at_each_step, jacobians
 
 K, D, L = 3, 4, 2
 

@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import numpy as np
 
-from mechtrace.recover.blocks import observed
-from mechtrace.recover.choose import choose
+from mechtrace.stage2.model_selection import select_models
+from mechtrace.stage2.series_batch import window_moments
 
-NAMES = ["conditional(1)", "static", "moments(8)"]
+NAMES = ["prediction(1)", "static", "window_moments(8)"]
 REGIME = np.tile([0, 1], 8)
 
 
-def material(values, expected):
-    def show(name):
+def features(values, predictions):
+    def of_model(name):
+        if name != "window_moments(8)":
+            return values, predictions if name.startswith("prediction") else None
         steps = np.arange(values.shape[1])[:, None].repeat(len(values), 1)
-        seen = observed(name, values.swapaxes(0, 1), steps).swapaxes(0, 1)
-        return seen, expected if name.startswith("conditional") else None
+        return window_moments(values.swapaxes(0, 1), steps, 8).swapaxes(0, 1), None
 
-    return show
+    return of_model
 
 
 def test_series_that_differ_by_how_much_they_move_are_judged_by_that():
     rng = np.random.default_rng(0)
     values = rng.standard_normal((16, 60, 2)) * np.where(REGIME, 3.0, 1.0)[:, None, None]
     nothing = np.zeros((16, 60, 2, 2))  # neither expert knows anything
-    found = choose(material(values, nothing), NAMES, REGIME, lags=2)
-    assert found.blocks == ("moments(8)",)
-    assert found.errors["moments(8)"] < 0.5 * found.errors["static"]
+    found = select_models(features(values, nothing), NAMES, REGIME, lags=2)
+    assert found.selected == ("window_moments(8)",)
+    assert found.errors["window_moments(8)"] < 0.5 * found.errors["static"]
 
 
 def test_experts_that_predict_are_judged_by_their_predictions():
@@ -34,8 +35,8 @@ def test_experts_that_predict_are_judged_by_their_predictions():
     expected = rng.standard_normal((16, 60, 2, 2))
     own = np.take_along_axis(expected, REGIME[:, None, None, None], axis=2)[:, :, 0]
     values = own + rng.standard_normal(own.shape)
-    found = choose(material(values, expected), NAMES, REGIME, lags=2)
-    assert found.blocks == ("conditional(1)",)
+    found = select_models(features(values, expected), NAMES, REGIME, lags=2)
+    assert found.selected == ("prediction(1)",)
 
 
 def test_blocks_that_know_different_things_are_combined():
@@ -48,14 +49,16 @@ def test_blocks_that_know_different_things_are_combined():
     values = own + rng.standard_normal(own.shape)
     values[..., 0] += np.where(kinds == 0, 3.0, 0.0)[:, None]
     expected[..., 0] = values.mean(axis=(0, 1))[0]
-    found = choose(material(values, expected), NAMES[:2], kinds, lags=2)
-    assert set(found.blocks) == {"conditional(1)", "static"}
+    found = select_models(features(values, expected), NAMES[:2], kinds, lags=2)
+    assert set(found.selected) == {"prediction(1)", "static"}
 
 
 def test_with_one_series_of_a_regime_nothing_is_chosen():
     values = np.zeros((2, 30, 2))
-    found = choose(material(values, np.zeros((2, 30, 2, 2))), NAMES, np.array([0, 1]), lags=2)
-    assert found.blocks == ("conditional(1)",)
+    found = select_models(
+        features(values, np.zeros((2, 30, 2, 2))), NAMES, np.array([0, 1]), lags=2
+    )
+    assert found.selected == ("prediction(1)",)
     assert not found.errors
 
 
@@ -66,11 +69,11 @@ def test_a_little_is_no_reason_to_leave_the_mechanisms(monkeypatch):
     own = np.take_along_axis(expected, kinds[:, None, None, None], axis=2)[:, :, 0]
     values = own + rng.standard_normal(own.shape)
     values[..., 0] += np.where(kinds, 0.14, -0.14)[:, None]  # levels tell more, but little
-    found = choose(material(values, expected), NAMES[:2], kinds, lags=2)
-    assert 0.25 < found.errors["static"] < 0.9 * found.errors["conditional(1)"]
-    assert found.blocks == ("conditional(1)",)
-    monkeypatch.setattr("mechtrace.recover.choose.TELLING", 1.0)
-    assert "static" in choose(material(values, expected), NAMES[:2], kinds, lags=2).blocks
+    found = select_models(features(values, expected), NAMES[:2], kinds, lags=2)
+    assert 0.25 < found.errors["static"] < 0.9 * found.errors["prediction(1)"]
+    assert found.selected == ("prediction(1)",)
+    monkeypatch.setattr("mechtrace.stage2.model_selection.LEVEL_ERROR", 1.0)
+    assert "static" in select_models(features(values, expected), NAMES[:2], kinds, lags=2).selected
 
 
 def test_levels_of_subjects_that_are_left_out_tell_nothing():
@@ -80,11 +83,11 @@ def test_levels_of_subjects_that_are_left_out_tell_nothing():
     # every subject shows the regime in a channel of its own
     values[np.arange(32), :, number] += np.where(kinds, 3, -3)[:, None]
     expected = np.zeros((32, 60, 2, 4))
-    alike = choose(material(values, expected), NAMES[:2], kinds, lags=2)
-    assert alike.blocks == ("static",)
+    alike = select_models(features(values, expected), NAMES[:2], kinds, lags=2)
+    assert alike.selected == ("static",)
     subject = np.array(["a", "b", "c", "d"])[number]
-    apart = choose(material(values, expected), NAMES[:2], kinds, lags=2, group=subject)
-    assert apart.blocks == ("conditional(1)",)
+    apart = select_models(features(values, expected), NAMES[:2], kinds, lags=2, group=subject)
+    assert apart.selected == ("prediction(1)",)
     assert apart.errors["static"] > 2 * alike.errors["static"]
 
 
@@ -92,9 +95,9 @@ def test_of_what_looks_at_levels_the_best_is_taken():
     rng = np.random.default_rng(5)
     values = rng.standard_normal((16, 60, 2))
     values[..., 0] += np.where(REGIME, 0.7, -0.7)[:, None]
-    found = choose(material(values, np.zeros((16, 60, 2, 2))), NAMES, REGIME, lags=2)
-    levels = {name: found.errors[name] for name in ("static", "moments(8)")}
-    assert found.blocks[0] == min(levels, key=levels.__getitem__)
+    found = select_models(features(values, np.zeros((16, 60, 2, 2))), NAMES, REGIME, lags=2)
+    levels = {name: found.errors[name] for name in ("static", "window_moments(8)")}
+    assert found.selected[0] == min(levels, key=levels.__getitem__)
 
 
 def test_series_too_short_for_a_window_do_not_break_the_choice():
@@ -103,5 +106,5 @@ def test_series_too_short_for_a_window_do_not_break_the_choice():
     values = rng.standard_normal((16, 60, 2)) + 2 * kinds[:, None, None]
     values[subject == "b", 4:] = np.nan  # of one subject there are four steps
     expected = np.zeros((16, 60, 2, 2))
-    found = choose(material(values, expected), NAMES, kinds, lags=2, group=subject)
+    found = select_models(features(values, expected), NAMES, kinds, lags=2, group=subject)
     assert np.isfinite(list(found.errors.values())).all()

@@ -12,7 +12,7 @@ from mechtrace.errors import DataError
 def pushed(trained, values, times=None):
     stream = trained.stream()
     times = [None] * len(values) if times is None else times
-    return [stream.push(row, time) for row, time in zip(values, times, strict=True)]
+    return [stream.update(row, time) for row, time in zip(values, times, strict=True)]
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def test_memory_does_not_grow(trained, glide):
     stream = trained.stream()
     for _ in range(3):
         for row in glide.values:
-            stream.push(row)
+            stream.update(row)
     assert len(stream.rows) <= 3
     assert len(stream.latents) == 3
 
@@ -72,7 +72,7 @@ def test_memory_does_not_grow(trained, glide):
 def test_wrong_rows_are_refused(trained):
     stream = trained.stream()
     with pytest.raises(DataError, match=r"shape \(2,\)"):
-        stream.push(np.zeros(2))
-    stream.push(np.zeros(6), time=5.0)
+        stream.update(np.zeros(2))
+    stream.update(np.zeros(6), time=5.0)
     with pytest.raises(DataError, match="time order"):
-        stream.push(np.zeros(6), time=4.0)
+        stream.update(np.zeros(6), time=4.0)

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 import mechtrace as mt
-from mechtrace import stacks, stage2
 from mechtrace.errors import ConfigError, DataError, NotFitted
-from mechtrace.recover.reference import Reference
-from mechtrace.recover.trajectory import Trajectory
-from mechtrace.request import METHODS
+from mechtrace.stage2 import recovery as stage2
+from mechtrace.stage2 import series_batch as stacks
+from mechtrace.stage2.pure_statistics import PureRegimeStatistics
+from mechtrace.stage2.recovery import METHODS, RecoverOptions
+from mechtrace.stage2.trajectory import Trajectory
 
 CURVES = ("alpha", "lower", "upper")
 
@@ -55,7 +56,7 @@ def test_many_series_give_a_list_in_the_order_of_the_panel(answers, run):
         assert not path.causal
         assert path.level == 0.9
         assert path.trials == 1
-        assert 1e-6 < path.drift < 1
+        assert 1e-6 < path.process_noise < 1
 
 
 def test_one_series_gives_a_trajectory(trained, run, answers):
@@ -131,7 +132,7 @@ def test_names_and_dates_are_kept(trained, run, answers):
         assert path.time.dtype == np.dtype("datetime64[ns]")
         np.testing.assert_array_equal(path.time, time)
         close(path, plain)
-        assert path.to_frame()["time"].tolist() == list(path.to_frame()["time"])
+        np.testing.assert_array_equal(path.to_frame()["time"].to_numpy(), time)
         for event in path.events():
             assert event.onset in time
             assert event.duration >= np.timedelta64(0, "s")
@@ -244,6 +245,17 @@ def test_a_causal_answer_with_uneven_times_does_not_know_the_future(trained, run
         )
 
 
+@pytest.mark.parametrize("causal", [True, False])
+def test_a_slice_of_a_panel_answers_as_the_panel_does(trained, run, causal):
+    """Also where one step lies between 1.5 times the steps of the recording and of training."""
+    slow, fast = np.arange(20.0), 0.85 * np.arange(20)
+    fast[10:] += 0.5
+    panel = panel_of(run.observations[:3], time=[fast, fast, slow])
+    whole = trained.recover(panel, causal=causal)[0]
+    close(trained.recover(panel[:1], causal=causal), whole)
+    close(trained.recover(panel[:2].without_labels()[:1], causal=causal), whole)
+
+
 def test_causal_and_offline_differ(trained, run, answers):
     causal = trained.recover(run.panel[:1], causal=True)
     assert np.abs(causal.alpha - answers[0].alpha).max() > 0.01
@@ -286,6 +298,25 @@ def test_pooling_gets_closer_to_the_truth_than_single_series(world, trained):
     pooled = trained.recover(many.panel, pool=True)
     assert np.abs(pooled.alpha[2:] - truth).mean() < single
     assert pooled.flag[0] == "warm-up"
+
+
+@pytest.mark.parametrize("dates", [False, True])
+def test_stamps_that_differ_by_rounding_are_pooled(trained, run, dates):
+    counted = np.arange(20) * 1.1
+    summed = np.cumsum(np.full(20, 1.1)) - 1.1 + 1e-6
+    times = [counted, summed]
+    if dates:
+        start = np.datetime64("2024-05-01", "ns")
+        times = [start + np.round(time * 1e9).astype("timedelta64[ns]") for time in times]
+    assert (times[0] != times[1]).any()
+    found = trained.recover(panel_of(run.observations[:2], time=times), pool=True)
+    same = trained.recover(panel_of(run.observations[:2], time=times[:1] * 2), pool=True)
+    close(found, same)
+    shifted = [times[0], times[1] + (times[1][1] - times[1][0]) / 10]
+    with pytest.raises(DataError, match="different time stamps"):
+        trained.recover(panel_of(run.observations[:2], time=shifted), pool=True)
+    with pytest.raises(DataError, match="different time stamps"):
+        trained.recover(panel_of(run.observations[:2, :1], time=[[0], [1]]), pool=True)
 
 
 def test_series_of_unequal_length_cannot_be_pooled(trained, run):
@@ -346,12 +377,12 @@ def test_a_higher_level_is_wider(trained, run):
 
 
 def test_the_papers_method_is_its_parts(trained, run):
-    from mechtrace.recover.algorithm1 import centred_window, static_weights
+    from mechtrace.stage2.algorithm1 import centred_window, static_weights
 
     found = trained.recover(run.panel, method="algorithm1", window=3)
     # stage 2 works in the coordinates of the network, whatever the axes that a user sees
     latents = trained.axes_.native(np.stack(trained.encode(run.panel)))
-    weights = static_weights(latents, trained.reference_.means)
+    weights = static_weights(latents, trained.statistics_.means)
     weights[:, : trained.lags] = np.nan
     expected = centred_window(weights, 3)
     for path, alpha in zip(found, expected, strict=True):
@@ -361,6 +392,17 @@ def test_the_papers_method_is_its_parts(trained, run):
         assert (path.lower[known] <= path.alpha[known]).all()
         assert (path.alpha[known] <= path.upper[known]).all()
     assert np.isnan(found[0].alpha[:2]).all()
+
+
+def test_only_steps_without_a_whole_window_have_the_interval_of_a_single_step():
+    request = RecoverOptions(method="algorithm1", window=5)
+    weights = np.zeros((1, 40, 2))
+    weights[..., 0] = 1.0  # the mean of exact ones is one: smoothing does not show in the value
+    weights[0, 25] = np.nan
+    _, left = stage2._smoothed(weights, request)
+    alone = np.zeros(40, bool)
+    alone[:5] = alone[-5:] = alone[20:31] = True
+    np.testing.assert_allclose(left[0, :, 0], np.where(alone, 1.0, 1 / 11))
 
 
 def test_the_papers_method_is_causal_without_its_window(trained, run):
@@ -408,31 +450,31 @@ def test_other_channels_are_refused(trained, run):
         trained.recover(panel_of(run.observations[:, :, :5]))
 
 
-# --- the reference ----------------------------------------------------------------------------
+# --- the statistics ----------------------------------------------------------------------------
 
 
-def test_the_reference_survives_storage(trained):
-    reference = trained.reference_
-    again = Reference.from_arrays(reference.arrays())
+def test_the_statistics_survive_storage(trained):
+    statistics = trained.statistics_
+    again = PureRegimeStatistics.from_arrays(statistics.arrays())
     assert again is not None
-    before, after = reference.arrays(), again.arrays()
+    before, after = statistics.arrays(), again.arrays()
     assert before.keys() == after.keys()
     for name, value in before.items():
         np.testing.assert_array_equal(after[name], value)
-    assert again.choice == reference.choice
-    assert Reference.from_arrays({}) is None
+    assert again.selection == statistics.selection
+    assert PureRegimeStatistics.from_arrays({}) is None
 
 
-def test_the_reference_of_a_fit_is_of_its_latents(trained, panel):
-    reference = trained.reference_
-    assert reference.means.shape == (3, 4)
-    assert reference.noise.shape == (3, 4, 4)
-    for block in reference.blocks.values():
+def test_the_statistics_of_a_fit_are_of_its_latents(trained, panel):
+    statistics = trained.statistics_
+    assert statistics.means.shape == (3, 4)
+    assert statistics.noise.shape == (3, 4, 4)
+    for block in statistics.models.values():
         assert np.linalg.eigvalsh(block.noise).min() > 0
     latents = trained.axes_.native(np.stack(trained.encode(panel)))[:, 2:]
     own = latents.reshape(3, 12, 18, 4).mean(axis=(1, 2))
-    deviation = np.sqrt(np.diagonal(reference.spread))
-    assert (np.abs(reference.means - own) < 1.5 * deviation).all()
+    deviation = np.sqrt(np.diagonal(statistics.spread))
+    assert (np.abs(statistics.means - own) < 1.5 * deviation).all()
 
 
 @pytest.mark.parametrize("smoother", ["rule", "gcv", 2.0])
@@ -460,6 +502,16 @@ def test_the_regimes_that_take_part_can_be_looked_for(trained, run, monkeypatch)
     found = trained.recover(run.panel, pool=True, active="auto")
     np.testing.assert_array_equal(found.alpha, told.alpha)
     assert not found.alpha[:, 1].any()
+
+
+def test_every_recording_is_asked_for_them(small):
+    world = mt.worlds.make("paper-positive", regimes=3, latents=4, channels=6, length=20)
+    trace = mt.Trace(**small | {"steps": 600}, align=False)
+    trace.fit(world.simulate(60).panel, progress=False)
+    many = world.transition("simple", series=50, active=[0, 1], seed=4).observations
+    few = world.transition("constant", series=10, active=[2], seed=5).observations
+    paths = trace.recover(panel_of([*many, *few]), active="auto")
+    assert np.mean([path.alpha[:, 2] for path in paths[50:]]) > 0.6
 
 
 def test_looking_for_them_changes_nothing_where_all_are_needed(trained, run):

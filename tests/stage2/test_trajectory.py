@@ -11,8 +11,9 @@ import pandas as pd
 import pytest
 
 import mechtrace as mt
-from mechtrace.curves import parse_known, read_curves, write_curves
-from mechtrace.errors import ConfigError, DataError
+from mechtrace.errors import DataError
+from mechtrace.stage2.calibration import KnownInterval
+from mechtrace.stage2.trajectory import read_curves, write_curves
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +43,41 @@ def test_a_table_comes_back_as_it_was(paths, tmp_path, suffix):
             np.testing.assert_array_equal(getattr(before, part), getattr(after, part))
 
 
+NAMES = [
+    ("time", "flag", "residual"),
+    ("a", "a_lower", "b"),
+    ("a_lower", "series", "a_lower_lower"),
+    ("walk", "time", "share:time"),
+    ("lower:x", "x", "x_upper"),
+    ("x", "x_lower", "x_lower_lower"),
+    ("walk", "run", "stand_lower"),
+]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npz"])
+@pytest.mark.parametrize("names", NAMES, ids=",".join)
+def test_no_name_of_a_regime_overwrites_a_column(paths, tmp_path, names, suffix):
+    renamed = [replace(path, regimes=names) for path in paths]
+    frame = renamed[0].to_frame()
+    assert len(set(frame.columns)) == len(frame.columns) == 3 + 3 * len(names)
+    np.testing.assert_array_equal(frame["time"], paths[0].time)
+    assert frame["flag"].tolist() == paths[0].flag.tolist()
+    file = tmp_path / f"alpha{suffix}"
+    write_curves(renamed, file)
+    for before, after in zip(renamed, read_curves(file), strict=True):
+        assert (before.name, before.regimes) == (after.name, after.regimes)
+        for part in ("time", "alpha", "lower", "upper", "residual", "flag"):
+            np.testing.assert_array_equal(getattr(before, part), getattr(after, part))
+
+
+def test_only_names_that_collide_are_written_otherwise(paths):
+    frame = replace(paths[0], regimes=("walk", "time", "stand_lower")).to_frame()
+    assert list(frame.columns) == [
+        "time", "walk", "share:time", "stand_lower", "walk_lower", "walk_upper",
+        "lower:time", "upper:time", "stand_lower_lower", "stand_lower_upper", "residual", "flag",
+    ]  # fmt: skip
+
+
 def test_one_curve_without_a_series_column_and_without_flags(paths, tmp_path):
     frame = paths[0].to_frame().assign(flag="")
     frame["time"] = pd.Timestamp("2024-05-01") + pd.to_timedelta(frame["time"], unit="h")
@@ -50,21 +86,9 @@ def test_one_curve_without_a_series_column_and_without_flags(paths, tmp_path):
     assert path.time.dtype.kind == "M"
     assert (path.flag == "").all()
     np.testing.assert_allclose(path.alpha, paths[0].alpha, atol=1e-12)
-    known = [parse_known("2024-05-01T00:00..2024-05-01T06:00=R0"),
-             parse_known("2024-05-01T14:00..2024-05-02=R2")]  # fmt: skip
+    known = [KnownInterval.parse("2024-05-01T00:00..2024-05-01T06:00=R0"),
+             KnownInterval.parse("2024-05-01T14:00..2024-05-02=R2")]  # fmt: skip
     assert path.calibrate(known).calibration == "two-point"
-
-
-def test_stretches_are_read_from_text():
-    assert parse_known("0:10=walk").truth(("walk", "run")).tolist() == [1, 0]
-    stretch = parse_known("day 1/a/-1.5:2e1=walk:0.25,run:0.75")
-    assert (stretch.series, stretch.start, stretch.stop) == ("day 1/a", "-1.5", "2e1")
-    assert stretch.weights == {"walk": 0.25, "run": 0.75}
-    for bad in ("", "0:10", "0:10=", "=walk", "walk", "0=walk", ":=walk"):
-        with pytest.raises(ConfigError, match=re.escape(f"{bad!r} is not FROM:TO=REGIME")):
-            parse_known(bad)
-    with pytest.raises(ConfigError, match="no list of weights"):
-        parse_known("0:10=walk:half,run:0.5")
 
 
 def test_a_file_that_is_no_table_of_curves_is_refused(tmp_path):
@@ -72,14 +96,14 @@ def test_a_file_that_is_no_table_of_curves_is_refused(tmp_path):
     with pytest.raises(DataError, match=r"x.csv.*no column 'residual'.*recover"):
         read_curves(tmp_path / "x.csv")
     (tmp_path / "y.csv").write_text("time,residual,flag\n0,1,\n")
-    with pytest.raises(DataError, match="there are no curves"):
+    with pytest.raises(DataError, match="there are no shares"):
         read_curves(tmp_path / "y.csv")
 
 
 @pytest.mark.parametrize("how", [[], ["--how", "matrix"]])
 def test_calibrate_writes_a_table(command, table, tmp_path, how):
     facts = tmp_path / "facts.json"
-    known = ["--known", "0:5=R0", "--known", "14:19=R2", "--known", "8:11=R1"]
+    known = ["--anchor", "0:5=R0", "--anchor", "14:19=R2", "--anchor", "8:11=R1"]
     code, out, err = command(
         "calibrate", table, *known, *how, "--out", tmp_path / "b.csv", "--json", facts
     )
@@ -97,7 +121,7 @@ def test_calibrate_writes_a_table(command, table, tmp_path, how):
 
 
 def test_a_stretch_may_speak_of_one_recording(command, table, paths, tmp_path):
-    known = ["--known", "0/0:5=R0", "--known", "2/12..19=R1:0.3,R2:0.7"]
+    known = ["--anchor", "0/0:5=R0", "--anchor", "2/12..19=R1:0.3,R2:0.7"]
     code, out, _ = command("calibrate", table, *known, "--out", tmp_path / "b.parquet", "--quiet")
     assert (code, out) == (0, "")
     (first, _, last) = read_curves(tmp_path / "b.parquet")
@@ -106,13 +130,16 @@ def test_a_stretch_may_speak_of_one_recording(command, table, paths, tmp_path):
 
 
 BAD = {
-    "unknown regime": (["--known", "0:5=hop", "--known", "6:9=R1"], "no regime 'hop'.*R0, R1, R2"),
-    "empty stretch": (["--known", "50:60=R0", "--known", "6:9=R1"], "between 50 and 60"),
-    "unknown series": (["--known", "x/0:5=R0", "--known", "6:9=R1"], "no series 'x'"),
-    "one stretch": (["--known", "0:5=R0"], "fixes no scale"),
-    "bad text": (["--known", "0-5=R0"], "FROM:TO=REGIME"),
-    "bad way": (["--known", "0:5=R0", "--how", "magic"], "how = 'magic'"),
-    "no matrix": (["--known", "0:5=R0", "--how", "matrix"], "no pure stretch of R1"),
+    "unknown regime": (
+        ["--anchor", "0:5=hop", "--anchor", "6:9=R1"],
+        "no regime 'hop'.*R0, R1, R2",
+    ),
+    "empty stretch": (["--anchor", "50:60=R0", "--anchor", "6:9=R1"], "between 50 and 60"),
+    "unknown series": (["--anchor", "x/0:5=R0", "--anchor", "6:9=R1"], "no series 'x'"),
+    "one stretch": (["--anchor", "0:5=R0"], "does not determine a scale"),
+    "bad text": (["--anchor", "0-5=R0"], "FROM:TO=REGIME"),
+    "bad way": (["--anchor", "0:5=R0", "--how", "magic"], "how = 'magic'"),
+    "no matrix": (["--anchor", "0:5=R0", "--how", "matrix"], "no pure interval of R1"),
 }
 
 
@@ -128,7 +155,7 @@ def test_bad_requests_get_one_sentence(command, table, tmp_path, case):
 
 
 def test_calibrate_refuses_other_files(command, table, tmp_path):
-    known = ["--known", "0:5=R0", "--known", "6:9=R1"]
+    known = ["--anchor", "0:5=R0", "--anchor", "6:9=R1"]
     code, _, err = command("calibrate", tmp_path / "none.csv", *known, "--out", tmp_path / "b.csv")
     assert (code, "none.csv: there is no such file" in err) == (2, True)
     code, _, err = command("calibrate", table, *known, "--out", tmp_path / "b.txt")

@@ -7,17 +7,23 @@ import pytest
 import torch
 
 import mechtrace as mt
-from mechtrace.align.additive import ADDITIVE, additive_view
-from mechtrace.align.rows import Rows
-from mechtrace.batches import on_device
 from mechtrace.config import RunConfig
-from mechtrace.eye import FADING, MEMORY, Eye, Glance, learn_eye
-from mechtrace.frames import Stored
-from mechtrace.keypoints import KeyPoints
+from mechtrace.data.device import on_device
+from mechtrace.data.segments import training_runs
+from mechtrace.identifiability.additive_decoder import ADDITIVE_DECODER, additive_decoder
+from mechtrace.identifiability.transitions import Transitions, TransitionSplit
+from mechtrace.io.frames import ArrayFrames
+from mechtrace.io.model_file import read_archive, write_archive
 from mechtrace.metrics import linear_r2
-from mechtrace.studies.cartpole import cartpole_study
-from mechtrace.training import MOST_PIXELS, Run, _default_batch
-from mechtrace.windows import training_runs
+from mechtrace.stage1.fit_run import MOST_PIXELS, FitRun, _default_batch
+from mechtrace.vision.keypoint_frontend import (
+    AVERAGED_FRAMES,
+    DECAY,
+    KeypointFrontend,
+    KeyPoints,
+    OnlineFrontend,
+    learn_frontend,
+)
 
 TINY = {"latents": 4, "hidden": 16, "steps": 8, "batch": 6, "evaluations": 2, "align": False}
 
@@ -28,10 +34,10 @@ def world():
 
 
 @pytest.fixture(scope="module")
-def eye(world) -> Eye:
+def frontend(world) -> KeypointFrontend:
     panel = world.simulate(12).panel
     config = RunConfig.from_options(latents=4, steps=300)
-    return learn_eye(panel, training_runs(panel, 2), config, torch.device("cpu"))
+    return learn_frontend(panel, training_runs(panel, 2), config, torch.device("cpu"))
 
 
 @pytest.mark.parametrize("size", [(8, 8), (16, 32), (33, 20), (128, 128)])
@@ -41,44 +47,52 @@ def test_points_of_pictures_of_any_size(size) -> None:
     found = points(pictures)
     assert found.shape == (2, 3, 2 * points.points)
     assert found.abs().max() <= 1
-    assert points.draw(found).shape == pictures.shape
+    assert points.decode(found).shape == pictures.shape
     assert torch.isfinite(points.unexplained(pictures.flatten(0, 1)))
 
 
-def test_points_follow_what_moves(world, eye) -> None:
+def test_points_follow_what_moves(world, frontend) -> None:
     new = world.simulate(4, seed=3)
-    seen = eye.see(new.panel)
-    assert seen.channels == eye.channels
-    assert len(eye.channels) == eye.shown + 2  # half of the latents are for what was of late
+    seen = frontend.transform(new.panel)
+    assert seen.channels == frontend.channels
+    assert (
+        len(frontend.channels) == frontend.keypoint_channels + 2
+    )  # half of the latents: moving averages
     truth = new.latents.reshape(-1, 4)
-    now = seen.values[:, : eye.shown]
+    now = seen.values[:, : frontend.keypoint_channels]
     assert linear_r2(truth[:, [0]], now) > 0.97
     assert linear_r2(truth[:, [2]], now) > 0.9
-    drawn = eye.draw(torch.from_numpy(seen.values[:50]))
+    drawn = frontend.decode(torch.from_numpy(seen.values[:50]))
     pictures = new.panel.values[:50].astype(float)
     left = ((drawn.numpy() - pictures) ** 2).mean()
-    assert left < 0.5 * ((pictures - eye.points.centre.numpy()) ** 2).mean()
+    assert left < 0.5 * ((pictures - frontend.points.centre.numpy()) ** 2).mean()
 
 
-def test_row_by_row_the_same_is_seen_also_after_a_gap(world, eye) -> None:
+def test_row_by_row_the_same_is_seen_also_after_a_gap(world, frontend) -> None:
     film = world.simulate(1, seed=4).panel.values[:30].astype(np.float32)
     film[12] = np.nan
-    panel = mt.Panel(Stored(film), np.array([0, 30]), np.array(["film"]))
-    whole, glance = eye.see(panel).values, Glance(eye)
-    rows = np.stack([glance.see(picture) for picture in film])
+    panel = mt.Panel(ArrayFrames(film), np.array([0, 30]), np.array(["film"]))
+    whole, online = frontend.transform(panel).values, OnlineFrontend(frontend)
+    rows = np.stack([online.update(picture) for picture in film])
     assert np.isnan(whole[12]).all()
     np.testing.assert_allclose(rows, whole, atol=1e-5)
     np.testing.assert_allclose(  # after the gap there is no past: the first row stands for it
-        whole[13, eye.shown :], whole[13, : eye.shown] @ eye.directions.T, atol=1e-5
+        whole[13, frontend.keypoint_channels :],
+        whole[13, : frontend.keypoint_channels] @ frontend.directions.T,
+        atol=1e-5,
     )
-    past = whole[11 - MEMORY : 11, : eye.shown] @ eye.directions.T
-    shares = FADING ** np.arange(MEMORY)[::-1]
-    np.testing.assert_allclose(whole[11, eye.shown :], shares @ past / shares.sum(), atol=1e-5)
+    past = whole[11 - AVERAGED_FRAMES : 11, : frontend.keypoint_channels] @ frontend.directions.T
+    shares = DECAY ** np.arange(AVERAGED_FRAMES)[::-1]
+    np.testing.assert_allclose(
+        whole[11, frontend.keypoint_channels :], shares @ past / shares.sum(), atol=1e-5
+    )
 
 
 @pytest.mark.filterwarnings("ignore::mechtrace.errors.FitWarning")
 def test_an_eye_is_stored_resumed_and_streamed(world, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("mechtrace.training.check_model", lambda *_: {})  # too few steps to learn
+    monkeypatch.setattr(
+        "mechtrace.stage1.fit_run.validate_model", lambda *_: None
+    )  # too few steps to learn
     panel, new = world.simulate(6).panel, world.transition(series=1, seed=9).panel
     whole = mt.Trace(**TINY).fit(panel, progress=False, checkpoint=tmp_path / "run.ckpt")
     again = mt.Trace(**TINY).fit(
@@ -90,7 +104,7 @@ def test_an_eye_is_stored_resumed_and_streamed(world, tmp_path, monkeypatch) -> 
     assert loaded.shape_ == (24, 24)
     np.testing.assert_array_equal(whole.encode(new)[0], loaded.encode(new)[0])
     assert whole.decode(whole.encode(new)[0]).shape == (40, 24, 24)
-    assert "key points tell" in whole.card_
+    assert "key points explain" in whole.card_
     path, stream = loaded.recover(new, causal=True), loaded.stream()
     now = [stream.push(picture) for picture in new.values[:]]
     np.testing.assert_allclose(np.stack([n.alpha for n in now]), path.alpha, atol=2e-3)
@@ -106,11 +120,11 @@ def test_a_network_that_reads_pixels_gets_smaller_batches() -> None:
     assert on_device(small, device) is None
     assert _default_batch(small, 50, device) == 40
     assert _default_batch(large, 50, device) * 50 * 128**2 <= MOST_PIXELS["cpu"]
-    run = Run.prepare(small, RunConfig.from_options(encoder="image", steps=2, latents=2))
-    assert (run.eye, run.model.shape) == (None, (16, 16))
+    run = FitRun.prepare(small, RunConfig.from_options(encoder="image", steps=2, latents=2))
+    assert (run.frontend, run.model.shape) == (None, (16, 16))
 
 
-def rows_of_view(bent: bool) -> tuple[Rows, np.ndarray]:
+def rows_of_view(bent: bool) -> tuple[TransitionSplit, np.ndarray]:
     """White latents, turned at random; two of four are seen, one of them in a bow."""
     random = np.random.default_rng(0)
     u = random.standard_normal((8000, 4))
@@ -120,47 +134,43 @@ def rows_of_view(bent: bool) -> tuple[Rows, np.ndarray]:
     shown = np.column_stack([u[:, 0], u[:, 0] + bow, lift])
     shown = shown + 0.02 * random.standard_normal(shown.shape)
     z, unit = u @ turned.T, np.arange(8000) // 40
-    return Rows(z, z[None], z[:, None], np.zeros(8000, int), unit, shown), turned
+    rows = Transitions(z, z[None], z[:, None], np.zeros(8000, int), unit, shown)
+    return TransitionSplit(*(rows.where(unit % 3 == part) for part in range(3))), turned
 
 
 def test_axes_whose_effects_add_up_are_found_and_straight_ones_are_not_claimed() -> None:
     rows, turned = rows_of_view(bent=True)
-    clue = additive_view(*rows.halves())
-    assert (clue.kind, clue.facts["visible"]) == (ADDITIVE, 2.0)
-    assert clue.identified == [0, 1]
-    match = np.abs(clue.rotation[:2] @ turned)
+    found = additive_decoder(rows)
+    assert (found.kind, found.facts["visible"]) == (ADDITIVE_DECODER, 2.0)
+    assert found.identified == [0, 1]
+    match = np.abs(found.rotation[:2] @ turned)
     assert sorted(match.argmax(axis=1)) == [0, 1]
     assert match.max(axis=1).min() > 0.995
-    assert clue.blocks == [[0], [1], [2, 3]]  # what is not seen stays a plane
+    assert found.subspaces == [[0], [1], [2, 3]]  # what is not seen stays a plane
     rows, _ = rows_of_view(bent=False)
-    assert additive_view(*rows.halves()).identified == []
+    assert additive_decoder(rows).identified == []
 
 
 @pytest.mark.filterwarnings("ignore::mechtrace.errors.FitWarning")
-def test_from_pixels_to_axes() -> None:
-    """A small cart: of the four latents the visible two are found one by one."""
-    kept: list[dict] = []
-    result = cartpole_study(
-        series=40, size=32, length=50, active=(3,), trials=10, seeds=1, device="cpu",
-        steps=1200, hidden=64, say=lambda text: None, keep=kept.append,
-    )  # fmt: skip
-    assert kept == [result]
-    (row,) = result["rows"]
-    assert row["mcc"] > 0.95
-    assert row["mcc"] > row["mcc_before"]
-    assert min(row["r2"]["x"], row["r2"]["theta"]) > 0.9
-    # no picture shows a speed, and pictures of the past tell little of it
-    assert max(row["r2_possible"].values()) < 0.6
-    assert row["r2"]["v"] < row["r2_possible"]["v"] + 0.1
-    assert "2 of 4 axes are identified by additive view" in row["verdict"]
-    (part,) = row["recovery"]
-    assert part["oracle_pooled"] > 0.7
-    assert all(-1 <= part[name] <= 1 for name in ("pooled", "single", "algorithm1_pooled"))
-    assert {"machine", "versions", "settings", "means"} <= set(result)
-
-
-@pytest.mark.slow
-def test_from_pixels_to_weights() -> None:
-    result = cartpole_study(series=100, active=(3,), seeds=1, device="cpu", say=lambda text: None)
-    assert result["rows"][0]["mcc"] > 0.97
-    assert result["rows"][0]["recovery"][0]["pooled"] > 0.85
+def test_a_stored_model_keeps_the_projection_that_its_noise_was_measured_with(
+    world, tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setattr(
+        "mechtrace.stage1.fit_run.validate_model", lambda *_: None
+    )  # too few steps to learn
+    model = mt.Trace(**TINY).fit(world.simulate(6).panel, progress=False)
+    model.save(tmp_path / "film.mechtrace")
+    monkeypatch.setattr(
+        "mechtrace.vision.observable_subspace.LEAST_EFFECT", 1.0
+    )  # another machine cuts elsewhere
+    loaded = mt.load(tmp_path / "film.mechtrace")
+    assert np.linalg.matrix_rank(model.model_.observable_subspace) > 1
+    assert np.array_equal(loaded.model_.observable_subspace, model.model_.observable_subspace)
+    # models stored before projections were
+    archive = read_archive(tmp_path / "film.mechtrace")
+    del archive.arrays["observable_subspace"]
+    write_archive(tmp_path / "older.mechtrace", archive)
+    assert (
+        np.linalg.matrix_rank(mt.load(tmp_path / "older.mechtrace").model_.observable_subspace)
+        == 1
+    )

@@ -19,7 +19,7 @@ from typing import Any
 #: Names under which Chromium is commonly installed.
 COMMON = ("chromium", "chromium-browser", "google-chrome", "chrome", "chrome-headless-shell")
 #: Where `make browser` puts one.
-OURS = Path(__file__).parents[1] / ".browser" / "chromium"
+OURS = Path(__file__).parents[2] / ".browser" / "chromium"
 #: Without a sandbox, because continuous integration often runs as root; pages are our own files.
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-zygote",

@@ -1,4 +1,4 @@
-"""The parts of a report: numbers made small, and sentences."""
+"""Numbers and pictures of a report, made small."""
 
 from __future__ import annotations
 
@@ -10,53 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mechtrace as mt
-from mechtrace.recover.events import Event
-from mechtrace.reports.compact import envelope, pack_time, rows_with_extremes, runs
-from mechtrace.reports.film import LONGEST_SIDE, MOST_FRAMES, film, reduced
-from mechtrace.reports.words import Clock, answer, sequence
-
-
-class Path:
-    """As much of a trajectory as sentences need."""
-
-    name, regimes = "run", ("walk", "run")
-
-    def __init__(self, time):
-        self.time = time
-
-    def __str__(self):
-        return "run: no change, walk throughout"
-
-
-def test_the_answer_is_one_sentence():
-    path = Path(np.arange(0, 5, 0.1))
-    one = Event("walk", "run", 1.8, 2.0, 2.2, 0.4)
-    assert answer(path, [one]) == "walk until 1.8, blending for 0.4, run from 2.2"
-    back = Event("run", "walk", 3.0, 3.5, 4.0, 1.0)
-    assert answer(path, [one, back]).endswith(
-        "run from 2.2 until 3.0, blending for 1.0, walk from 4.0"
-    )
-    assert answer(path, []) == "no change, walk throughout"
-    assert sequence(path, [one, back]) == "walk → run → walk"
-
-
-def test_many_changes_are_counted():
-    path = Path(np.arange(100))
-    events = [Event("walk", "run", t, t, t, 0) for t in range(9)]
-    assert answer(path, events).startswith("9 changes of the leading regime, the first from walk")
-    assert "…" in sequence(path, events)
-
-
-@pytest.mark.parametrize(
-    ("step", "unit", "moment", "duration"),
-    [(1, "D", "2026-01-03", "2 days"), (1, "m", "00:02", "2 min"),
-     (5, "ms", "00:00:00.010", "10 ms")],
-)  # fmt: skip
-def test_clocks_are_as_precise_as_the_stamps(step, unit, moment, duration):
-    time = np.datetime64("2026-01-01", "ns") + np.arange(4) * np.timedelta64(step, unit)
-    clock = Clock(time)
-    assert clock.moment(time[2]) == moment
-    assert clock.duration(time[2] - time[0]) == duration
+from mechtrace.viz.downsample import envelope, pack_time, rows_with_extremes, runs
+from mechtrace.viz.payload import LONGEST_SIDE, MOST_FRAMES, film, reduced
 
 
 @given(st.integers(1, 400), st.integers(1, 4), st.integers(8, 50), st.integers(0, 9))
@@ -100,7 +55,7 @@ def test_pictures_are_those_of_their_time(steps):
     frames = np.zeros((steps, 8, 12), dtype=np.uint8)
     frames[:] = np.arange(steps)[:, None, None]  # each says which step it is
     panel = mt.Panel.from_arrays([frames, frames[::-1]])
-    path = Path(10.0 + np.arange(steps))
+    path = mt.plot.curve(np.ones((steps, 1)), 10.0 + np.arange(steps))
     found = film(panel, path)
     assert len(found["time"]) == min(steps, MOST_FRAMES)
     grey = np.frombuffer(base64.b64decode(found["grey"]), np.uint8)

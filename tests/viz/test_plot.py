@@ -10,19 +10,18 @@ from pathlib import Path
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
 import pytest
 from matplotlib.colors import to_hex, to_rgba
 from matplotlib.figure import Figure
 
 import mechtrace
-from mechtrace import plot
-from mechtrace.align.axes import Axes, Axis, Evidence
 from mechtrace.diagnose import Diagnosis, Finding
-from mechtrace.errors import DataError, MechtraceError
+from mechtrace.errors import MechtraceError
+from mechtrace.identifiability.axes import Axes, Axis, EvidenceSummary
+from mechtrace.identifiability.mechanisms import Mechanisms
 from mechtrace.metrics import mean_correlation
-from mechtrace.plot import style
-from mechtrace.recover.network import Mechanisms
+from mechtrace.viz import plot
+from mechtrace.viz.plot import figure as style
 
 mpl.use("Agg")
 
@@ -55,39 +54,10 @@ def made(regimes=("walk", "trot", "run"), time=None, name="trial"):
     return replace(path, alpha=known, flag=flag, residual=worth, surprise=2 * worth)
 
 
-def compared(kind):
-    """A comparison of three methods, one of which answers little; and the oracle."""
-
-    def figures(**known):
-        return {name: {"mean": mean, "sd": 0.1, "n": 2} for name, mean in known.items()}
-
-    scores = {
-        "oracle": figures(pooled=0.99, single=0.7),
-        "mechtrace": figures(pooled=0.9, single=0.6, mcc=0.9, switch=0.8, accuracy=0.9),
-        "$other": figures(pooled=None, single=None, mcc=0.5),
-        "a third": figures(pooled=-0.1, single=0.0, switch=0.1, accuracy=0.4),
-    }
-    summary = [
-        {"method": name, "finished": 2, "figures": known, "oracle_selected": known}
-        for name, known in scores.items()
-    ]
-    rows = [
-        {"method": name, "status": "finished", "figures": row, "oracle_selected": row}
-        for name, known in scores.items()
-        for row in [{key: value["mean"] for key, value in known.items()}] * 2
-    ]
-    return {"configuration": {"data": {"kind": kind}}, "summary": summary, "rows": rows}
-
-
 DATES = np.datetime64("2024-01-31T10:00") + np.arange(STEPS) * np.timedelta64(30, "s")
 PATH, PAIR, MANY = made(), made(("walk", "run")), made([f"R{k}" for k in range(10)])
 TRUTH = np.nan_to_num(PATH.alpha)
 RANDOM = np.random.default_rng(0)
-CURVES = pd.concat(
-    pd.DataFrame(TRUTH, columns=PATH.regimes).assign(method=m, seed=0, series=s, time=range(STEPS))
-    for m in ("mechtrace", "_b")
-    for s in ("$a", "pooled")
-)
 MATRICES = Mechanisms(
     PATH.regimes, RANDOM.normal(size=(3, 2, 4, 4)), error=np.full((3, 2, 4, 4), 0.5)
 )
@@ -97,9 +67,12 @@ AXES = Axes(
     (
         Axis("z0", ("mechanism form", "noise"), ("z0",), 0.1, 1e-9),
         Axis("z1", ("noise",), ("z1",), 0.05, 1e-3),
-        Axis("z2", block=("z2",), used=False),
+        Axis("z2", subspace=("z2",), used=False),
     ),
-    (Evidence("mechanism form", 1, 0.1, 1e-9), Evidence("sparse change", 0, 0.0, 0.5)),
+    (
+        EvidenceSummary("mechanism form", 1, 0.1, 1e-9),
+        EvidenceSummary("sparse change", 0, 0.0, 0.5),
+    ),
 )
 FINDINGS = Diagnosis(
     "trial",
@@ -112,19 +85,6 @@ FINDINGS = Diagnosis(
     ),
 )
 HISTORY = [{"step": s, "loss": 3.0 - s, "held_out_elbo": -4.0 + s} for s in range(3)]
-ROWS = [
-    {"seed": seed, "noise": noise, "score": 1 - noise, "other": noise, "method": method}
-    for seed in range(3)
-    for noise in (0.1, 0.2, 0.5)
-    for method in ("ours", "theirs")
-]
-THEORY = [
-    {"varied": v, "value": x, "sigma_min": x, "snr": x, "error": x, "bound": 2 * x}
-    for v in ("noise", "edge")
-    for x in (0.1, 0.2)
-]
-JOINTS = RANDOM.normal(size=(STEPS, 4, 3))
-BONES = [(0, 1), (1, 2), (1, 3)]
 FILM = RANDOM.random((STEPS, 6, 8))
 Z = RANDOM.normal(size=(STEPS, 4))
 KNOWN = [("walk", 0, 8), ("run", 30, 39), ({"walk": 0.5, "run": 0.5}, 19, 20, "trial")]
@@ -174,21 +134,6 @@ FIGURES = {
     "axes_evidence of none": lambda ax: plot.axes_evidence(Axes.unaligned(4), ax),
     "diagnosis": lambda ax: FINDINGS.plot(ax),
     "training": lambda ax: plot.training(HISTORY, ax),
-    "sweep": lambda ax: plot.sweep(ROWS, "noise", ["score", "other"], ax, by="method", log=True),
-    "sweep of columns": lambda ax: plot.sweep({"x": [1, 2], "y": [3, 4]}, "x", "y", ax),
-    "error_against_length": lambda ax: plot.error_against_length(
-        [10, 100], {"_a$": [[1.0, 2.0], [0.1, 0.2]], "b": [3, 0.1]}, ax, bound=[4, 1]
-    ),
-    "error_against_bound": lambda ax: plot.error_against_bound([1, 2, 3], [2, 3, 1], ax),
-    "theory": lambda ax: plot.theory(THEORY, ax),
-    "methods": lambda ax: plot.methods({"a": [1, 2, 3], "b": 2.0, "c": [np.nan]}, ax),
-    "comparison": lambda ax: plot.comparison(compared("world"), ax),
-    "comparison on recordings": lambda ax: plot.comparison(compared("data"), ax),
-    "method_curves": lambda ax: plot.method_curves(CURVES, ax, truth={"$a": TRUTH}),
-    "method_curves of one recording": lambda ax: plot.method_curves(CURVES[:STEPS], ax),
-    "track": lambda ax: plot.track(Z[:, :2], PATH, ax, regime="run", image=FILM[0]),
-    "skeletons": lambda ax: plot.skeletons(JOINTS, BONES, PATH, ax, plane=(0, 2)),
-    "skeletons in the plane": lambda ax: plot.skeletons(JOINTS[..., :2], BONES, PAIR, ax),
     "frames": lambda ax: plot.frames(FILM, PATH, ax, count=3),
     "frames in colour": lambda ax: plot.frames(np.stack([FILM] * 3, -1), PAIR, ax),
 }  # fmt: skip
@@ -199,25 +144,20 @@ def test_every_figure_draws_into_a_new_figure_with_labels(name):
     axes = np.ravel(FIGURES[name](None))
     axes[0].figure.canvas.draw()
     assert axes[0].get_xlabel()
-    bare = ("skeletons", "frames", "simplex of t", "mechanism_graph")  # no second axis
+    bare = ("frames", "simplex of t", "mechanism_graph")  # no second axis
     assert axes[0].get_ylabel() or name.startswith(bare)
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_every_figure_draws_where_it_is_told_to(name):
-    figure = Figure(figsize=(16, 6), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    axes = np.ravel(FIGURES[name](left))
-    figure.draw_without_rendering()
-    assert not plt.get_fignums()
-    assert not right.has_data()
-    assert all(ax.figure is figure for ax in axes)
-    assert axes[0] is left or (len(axes) > 1 and not left.axison)
+def test_every_figure_draws_where_it_is_told_to(name, check_draws_into):
+    check_draws_into(FIGURES[name])
 
 
 def test_every_public_function_is_tried():
-    functions = {name for name in plot.__all__ if name.islower()} - {"curve", "simplex_path"}
-    assert functions <= {re.split(r"\W", name)[0] for name in FIGURES}
+    tried = {re.split(r"\W", name.replace("simplex", "simplex_path"))[0] for name in FIGURES}
+    stub = Path(plot.__file__).with_suffix(".pyi").read_text(encoding="utf-8")
+    exported = set(re.findall(r"from \.(?!figure)\w+ import ([a-z_]+) as", stub))
+    assert exported - {"evenly_spaced"} == tried
 
 
 def test_panels_can_be_given_one_by_one():
@@ -227,22 +167,6 @@ def test_panels_can_be_given_one_by_one():
 
 
 # -- what is shown is what was found -----------------------------------------------------------
-
-
-def test_a_comparison_marks_ours_and_says_what_is_not_answered():
-    left, right = plot.comparison(compared("world"))
-    assert next(text.get_text() for text in left.get_yticklabels()) == "mechtrace"
-    assert [text.get_fontweight() for text in left.get_yticklabels()] == ["bold", *["normal"] * 2]
-    assert [text.get_text() for text in left.texts] == ["NA"]
-    assert right.texts[0].get_position()[1] == 2
-    labels = [text.get_text() for text in left.get_legend().get_texts()]
-    assert "oracle, all trials together" in labels
-    with pytest.raises(DataError, match="no result of a comparison"):
-        plot.comparison({"rows": []})
-    with pytest.raises(DataError, match="no method has finished"):
-        plot.comparison(compared("world") | {"summary": []})
-    with pytest.raises(DataError, match="no table of curves"):
-        plot.method_curves(CURVES.drop(columns="seed"))
 
 
 def test_a_recovered_curve_shows_every_regime_and_its_band(trained, world):
@@ -347,30 +271,8 @@ def test_findings_lie_on_their_side_of_the_limit():
     assert ends["o"] < 1 < ends["^"] < ends["X"]
 
 
-def test_sweep_shows_means_over_the_repeats():
-    ax = plot.sweep({"x": [1, 1, 2, 2], "y": [0.0, 2.0, 3.0, 5.0]}, "x", "y")
-    assert ax.get_lines()[0].get_ydata().tolist() == [1.0, 4.0]
-
-
-def test_the_fitted_rate_is_in_the_legend():
-    ax = plot.error_against_length([10, 100, 1000], [1.0, 0.1, 0.01])
-    assert "-1.00" in ax.get_legend().get_texts()[0].get_text()
-
-
-def test_points_above_the_bound_stand_out():
-    ax = plot.error_against_bound([1.0, 5.0], [2.0, 4.0])
-    assert ax.get_title(loc="left") == "50 % within the bound"
-    assert [len(dots.get_offsets()) for dots in ax.collections[-2:]] == [1, 1]
-
-
-def test_given_arrays_stay_as_they_are():
-    joints = JOINTS.copy()
-    plot.skeletons(joints, BONES, PATH)
-    assert np.array_equal(joints, JOINTS)
-
-
 def test_colours_are_those_of_the_report():
-    sheet = Path(mechtrace.__file__).parent / "reports" / "assets" / "report.css"
+    sheet = Path(mechtrace.__file__).parent / "viz" / "assets" / "report.css"
     light = sheet.read_text(encoding="utf-8").split("}")[0]
     named = dict(re.findall(r"--([\w-]+): (#\w{6})", light))
     ours = {f"c{k}": colour for k, colour in enumerate(style.COLOURS)}
@@ -416,21 +318,6 @@ BAD = {
     "no history": (lambda: plot.training(3), "fitted model"),
     "strange history": (lambda: plot.training([HISTORY[0] | {"loss": "a"}]), "fitted model"),
     "empty history": (lambda: plot.training([]), "no evaluations"),
-    "no table": (lambda: plot.sweep(3, "x", "y"), "no table"),
-    "no column": (lambda: plot.sweep(ROWS, "x", "score"), "no column 'x'"),
-    "no rows": (lambda: plot.sweep({"x": [], "y": []}, "x", "y"), "no rows"),
-    "no numbers": (lambda: plot.sweep(ROWS, "noise", "method"), "numbers"),
-    "zero on a log scale": (lambda: plot.sweep({"x": [0], "y": [1]}, "x", "y", log=True), "zeros"),
-    "lengths apart": (lambda: plot.error_against_length([1, 2], [1.0]), "2 lengths"),
-    "zero errors": (lambda: plot.error_against_length([1, 2], [1.0, 0.0]), "positive"),
-    "bounds apart": (lambda: plot.error_against_bound([1.0], [1.0, 2.0]), "bounds"),
-    "no methods": (lambda: plot.methods({}), "by name"),
-    "positions in space": (lambda: plot.track(Z[:, :3], PATH), "x and y"),
-    "positions apart": (lambda: plot.track(Z[1:, :2], PATH), "one row for each step"),
-    "no such plane": (lambda: plot.skeletons(JOINTS, BONES, PATH, plane=(0, 3)), "plane"),
-    "no such joint": (lambda: plot.skeletons(JOINTS, [(0, 4)], PATH), "from 0 to 3"),
-    "no pairs": (lambda: plot.skeletons(JOINTS, [], PATH), "pairs"),
-    "no snapshots": (lambda: plot.skeletons(JOINTS, BONES, PATH, count=0), "at least one"),
     "nothing seen": (lambda: plot.frames(FILM * np.nan, PATH), "show nothing"),
     "strange colours": (lambda: plot.frames(np.ones((STEPS, 3, 3, 5)), PATH), "colours last"),
 }
@@ -447,4 +334,4 @@ def test_bad_input_is_one_sentence_and_leaves_no_figure(name):
 def test_a_missing_library_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(MechtraceError, match=r"mechtrace\[plot\]"):
-        plot.track(Z[:, :2], PATH)
+        plot.trajectory(PATH)

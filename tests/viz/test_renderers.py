@@ -12,6 +12,7 @@ import pytest
 import mechtrace as mt
 from mechtrace.diagnose import Diagnosis
 from mechtrace.diagnose.findings import Finding
+from mechtrace.viz.renderers import html
 
 BAD = "<script>alert('x')</script>"
 
@@ -42,14 +43,20 @@ class Tags(HTMLParser):
 
 
 def shown(result) -> Tags:
-    html = result._repr_html_()
-    assert len(html) < 60_000
-    assert "http" not in html
+    text = html(result)
+    assert result._repr_html_() == text
+    assert len(text) < 60_000
+    assert "http" not in text
     tags = Tags()
-    tags.feed(html)
+    tags.feed(text)
     assert tags.open == []
     assert "script" not in tags.seen
     return tags
+
+
+def test_what_is_no_result_has_no_html():
+    with pytest.raises(TypeError, match="a list has no HTML"):
+        html([])
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ import pytest
 
 import mechtrace as mt
 from mechtrace.errors import DataError, MissingDependency
-from mechtrace.reports import content as contents
-from mechtrace.reports.content import Share
+from mechtrace.viz import payload as contents
+from mechtrace.viz.payload import Share
 
 BAD = "<script>alert(1)</script>"
 
@@ -131,7 +131,7 @@ def test_it_says_how_to_repeat_it(written, trained, path, glide):
     text = written(path, panel=glide.panel, command="mechtrace recover a b").text
     assert "mechtrace recover a b" in text
     assert glide.panel.fingerprint() in text
-    assert trained.facts_["fingerprint"] in text
+    assert trained.record_.data.fingerprint in text
     assert f"numpy {np.__version__}" in text
 
 
@@ -276,6 +276,6 @@ def test_the_command_line_writes_the_whole_report(trained, glide, tmp_path, comm
 
 
 def test_the_public_name_is_the_function_whatever_was_imported_before():
-    import mechtrace.reports
+    import mechtrace.viz.report
 
-    assert mt.report is mechtrace.reports.report
+    assert mt.report is mechtrace.viz.report.report

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from dataclasses import replace
 
 import chromium
 import numpy as np
 import pytest
-from conftest import SMALL
 
 import mechtrace as mt
 
@@ -51,17 +51,19 @@ def files(trained, world, tmp_path_factory):
 
 def _renamed(trained, folder):
     """The model as if its regimes and channels had been called something evil."""
-    facts = trained.facts_
-    trained.facts_ = facts | {
-        "regimes": [BAD, EVIL, "c"],
-        "channels": [BAD, EVIL, *facts["channels"][2:]],
-        "training_series": dict.fromkeys([BAD, EVIL, "c"], 1),
-        "held_out_series": dict.fromkeys([BAD, EVIL, "c"], 1),
-    }
+    record = trained.record_
+    data = replace(
+        record.data,
+        regimes=(BAD, EVIL, "c"),
+        channels=(BAD, EVIL, *record.data.channels[2:]),
+        training_series=dict.fromkeys([BAD, EVIL, "c"], 1),
+        held_out_series=dict.fromkeys([BAD, EVIL, "c"], 1),
+    )
+    trained.record_ = replace(record, data=data)
     try:
         trained.save(folder / "hostile.mechtrace")
     finally:
-        trained.facts_ = facts
+        trained.record_ = record
     return folder / "hostile.mechtrace"
 
 
@@ -169,9 +171,9 @@ def test_a_thousand_recordings_open_quickly_and_any_one_can_be_chosen(browser, f
 
 
 @pytest.mark.parametrize("regimes", [2, 5])
-def test_other_numbers_of_regimes_on_dark_narrow_and_paper(browser, tmp_path, regimes):
+def test_other_numbers_of_regimes_on_dark_narrow_and_paper(browser, tmp_path, small, regimes):
     world = mt.worlds.make("paper", regimes=regimes, latents=4, channels=6, length=20)
-    model = mt.Trace(latents=4, **SMALL).fit(world.simulate(12).panel, progress=False)
+    model = mt.Trace(**small).fit(world.simulate(12).panel, progress=False)
     glide = world.transition("simple", seed=4).panel
     file = tmp_path / "r.html"
     mt.report(model, model.recover(glide, causal=True), file, panel=glide)
@@ -188,7 +190,9 @@ def test_other_numbers_of_regimes_on_dark_narrow_and_paper(browser, tmp_path, re
 
 @pytest.mark.filterwarnings("ignore::mechtrace.errors.FitWarning")
 def test_pictures_stand_along_the_time_axis(browser, tmp_path, monkeypatch):
-    monkeypatch.setattr("mechtrace.training.check_model", lambda *_: {})  # too few steps to learn
+    monkeypatch.setattr(
+        "mechtrace.stage1.fit_run.validate_model", lambda *_: None
+    )  # too few steps to learn
     world = mt.worlds.make("cartpole", size=16, length=30)
     model = mt.Trace(latents=4, hidden=16, steps=4, batch=6, align=False)
     model.fit(world.simulate(6).panel, progress=False)

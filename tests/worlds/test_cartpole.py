@@ -9,11 +9,10 @@ import torch
 import mechtrace as mt
 from mechtrace.errors import ConfigError, DataError
 from mechtrace.metrics import weight_correlation
-from mechtrace.oracle import oracle
-from mechtrace.worlds import EmergentEdge, make, write_truth
+from mechtrace.worlds import EmergentEdge, make, oracle, write_truth
 from mechtrace.worlds.drawing import companion_radius
 from mechtrace.worlds.physics import BASELINE, PARAMETERS, TAU, _euler
-from mechtrace.worlds.rendering import Rendered, Scene
+from mechtrace.worlds.rendering import CartPoleScene, Rendered
 
 WORLDS = ("cartpole", "cartpole-physics")
 #: v -> theta, theta -> omega, omega -> v, x -> omega
@@ -30,32 +29,32 @@ def states(count: int, seed: int = 0) -> np.ndarray:
 @pytest.mark.parametrize("size", [16, 64, 128])
 def test_drawing_is_the_same_whoever_asks(size: int) -> None:
     state = states(40)
-    film, again = Rendered(state, Scene(size)), Rendered(state, Scene(size))
-    whole = film[:]
+    render, again = Rendered(state, CartPoleScene(size)), Rendered(state, CartPoleScene(size))
+    whole = render[:]
     assert (whole.dtype, whole.shape) == (np.uint8, (40, size, size))
     np.testing.assert_array_equal(whole, again[:])
-    np.testing.assert_array_equal(film[[7, 31]], whole[[7, 31]])
-    np.testing.assert_array_equal(film.pick([7, 31])[:], whole[[7, 31]])
-    there = film.on(torch.device("cpu"))
+    np.testing.assert_array_equal(render[[7, 31]], whole[[7, 31]])
+    np.testing.assert_array_equal(render.subset([7, 31])[:], whole[[7, 31]])
+    there = render.on(torch.device("cpu"))
     np.testing.assert_array_equal(there.take(torch.tensor([7, 31])).numpy(), whole[[7, 31]])
     out = torch.zeros(2, size, size, dtype=torch.uint8)
     there.take(torch.tensor([3, 4]), out=out)
     np.testing.assert_array_equal(out.numpy(), whole[3:5])
-    assert list(film.identity()) == list(again.identity())
-    assert list(film.identity()) != list(Rendered(state, Scene(2 * size)).identity())
+    assert list(render.hash_bytes()) == list(again.hash_bytes())
+    assert list(render.hash_bytes()) != list(Rendered(state, CartPoleScene(2 * size)).hash_bytes())
 
 
 @pytest.mark.cuda
 @pytest.mark.parametrize("size", [32, 64, 128])
 def test_a_gpu_draws_the_same_pixels(size: int) -> None:
-    film, index = Rendered(states(2000), Scene(size)), torch.arange(2000)
-    there = film.on(torch.device("cuda")).take(index)
+    render, index = Rendered(states(2000), CartPoleScene(size)), torch.arange(2000)
+    there = render.on(torch.device("cuda")).take(index)
     assert there.device.type == "cuda"
-    np.testing.assert_array_equal(there.cpu().numpy(), film[:])
+    np.testing.assert_array_equal(there.cpu().numpy(), render[:])
 
 
 def test_a_picture_shows_rail_cart_and_pole_and_nothing_is_cut() -> None:
-    scene = Scene(64)
+    scene = CartPoleScene(64)
     upright, left, tilted = Rendered(np.array([[0, 0], [-1, 0], [0, 1]]), scene)[:]
     np.testing.assert_array_equal(upright, upright[:, ::-1])  # symmetric
     assert set(np.unique(upright)) >= {0, 140, 255}
@@ -77,13 +76,13 @@ def test_pictures_change_smoothly(size: int, axis: int) -> None:
     """Equal small steps change the picture by about the same, wherever the cart is."""
     state = np.full((801, 2), 0.13)
     state[:, axis] = np.linspace(-1, 1, 801)
-    film = Rendered(state, Scene(size))[:].astype(float)
-    change = np.abs(np.diff(film, axis=0)).mean(axis=(1, 2))
-    far = np.abs(film[20:] - film[:-20]).mean(axis=(1, 2))
+    render = Rendered(state, CartPoleScene(size))[:].astype(float)
+    change = np.abs(np.diff(render, axis=0)).mean(axis=(1, 2))
+    far = np.abs(render[20:] - render[:-20]).mean(axis=(1, 2))
     assert change.max() < 4 * change.mean()  # no jump
     assert change.min() > 0.1 * change.mean()  # no standstill
     assert far.min() > 0.5 * far.mean()  # no saturation
-    assert np.abs(np.diff(film, axis=0)).max() < 255 * 0.3  # no pixel flips at once
+    assert np.abs(np.diff(render, axis=0)).max() < 255 * 0.3  # no pixel flips at once
 
 
 @pytest.mark.parametrize("name", WORLDS)
@@ -133,7 +132,8 @@ def test_a_recording_has_the_length_and_the_start_that_were_asked_for() -> None:
     short = world.transition("step", series=3, length=20, active=[1, 4])
     assert (short.panel.lengths.tolist(), short.panel.labelled) == ([20] * 3, False)
     np.testing.assert_array_equal(
-        short.panel.values[45], Rendered(world.view.place(short.latents[2, 5:6]), Scene(16))[0]
+        short.panel.values[45],
+        Rendered(world.view.place(short.latents[2, 5:6]), CartPoleScene(16))[0],
     )
 
 
@@ -250,7 +250,9 @@ def test_what_cannot_be_is_refused(act, message: str) -> None:
 @pytest.mark.filterwarnings("ignore::mechtrace.errors.FitWarning")
 @pytest.mark.parametrize("name", WORLDS)
 def test_from_pictures_to_a_curve(name: str, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("mechtrace.training.check_model", lambda *_: {})  # too few steps to learn
+    monkeypatch.setattr(
+        "mechtrace.stage1.fit_run.validate_model", lambda *_: None
+    )  # too few steps to learn
     world = make(name, size=16, length=30)
     panel = world.simulate(8).panel
     new = world.transition("simple", series=2, seed=9).panel
@@ -259,11 +261,11 @@ def test_from_pictures_to_a_curve(name: str, tmp_path, monkeypatch) -> None:
     assert [one.shape for one in model.encode(new)] == [(30, 4)] * 2
     path = model.recover(new, pool=True)
     np.testing.assert_allclose(path.alpha[2:].sum(axis=1), 1)
-    panel.to_npz(tmp_path / "film.npz")
-    mapped = mt.Panel.from_npz(tmp_path / "film.npz")
+    panel.to_npz(tmp_path / "render.npz")
+    mapped = mt.Panel.from_npz(tmp_path / "render.npz")
     np.testing.assert_array_equal(model.encode(mapped)[3], model.encode(panel)[3])
-    model.save(tmp_path / "film.mechtrace")
-    again = mt.load(tmp_path / "film.mechtrace").recover(new, pool=True)
+    model.save(tmp_path / "render.mechtrace")
+    again = mt.load(tmp_path / "render.mechtrace").recover(new, pool=True)
     np.testing.assert_array_equal(again.alpha, path.alpha)
     mt.report(model, path, tmp_path / "report.html", panel=new)
     model.diagnose(path)
@@ -271,14 +273,14 @@ def test_from_pictures_to_a_curve(name: str, tmp_path, monkeypatch) -> None:
 
 def test_the_command_writes_pictures_as_arrays(tmp_path, command) -> None:
     small = ["--world", "cartpole", "--set", "size=16", "--series", 2]
-    code, said, error = command("simulate", "--out", tmp_path / "film.npz", *small)
+    code, said, error = command("simulate", "--out", tmp_path / "render.npz", *small)
     assert code == 0, error
     assert "10 series x 100 rows x 16x16 pixels" in said
-    panel = mt.Panel.from_npz(tmp_path / "film.npz")
+    panel = mt.Panel.from_npz(tmp_path / "render.npz")
     direct = make("cartpole", size=16).simulate(2).panel
     np.testing.assert_array_equal(panel.values, direct.values[:])
     assert panel.regimes == direct.regimes
-    code, _, error = command("simulate", "--out", tmp_path / "film.csv", *small)
+    code, _, error = command("simulate", "--out", tmp_path / "render.csv", *small)
     assert (code, "images do not fit a table; use to_npz (a .npz file)" in error) == (2, True)
     large = ["--world", "cartpole", "--series", 400]
     code, _, error = command("simulate", "--out", tmp_path / "large.npz", *large)

@@ -7,11 +7,10 @@ import pandas as pd
 import pytest
 
 import mechtrace as mt
+from mechtrace.data.read import read_inputs
 from mechtrace.errors import ConfigError
-from mechtrace.inputs import read_inputs
 from mechtrace.metrics import weight_correlation, weight_error
-from mechtrace.oracle import oracle
-from mechtrace.worlds import EmergentEdge, make, write_truth
+from mechtrace.worlds import EmergentEdge, make, oracle, write_truth
 from mechtrace.worlds.pump import CHANNELS, COEFFICIENTS, REGIMES, REST, TAU
 
 CLOGGED, HEALTHY, WORN = range(3)
@@ -33,7 +32,7 @@ def targets(world, regime: int, **change: float) -> np.ndarray:
     state = REST.copy()
     for name, value in change.items():
         state[globals()[name]] = value
-    after = world.expected(np.stack([state, state])[None], regime)[0, 1]
+    after = world.conditional_mean(np.stack([state, state])[None], regime)[0, 1]
     return state + TAU * (after - state)
 
 
@@ -61,7 +60,9 @@ def test_regimes_differ_in_the_mechanisms_that_their_names_say(world) -> None:
     assert worn[OUTLET] < healthy[OUTLET] - 0.1
     assert worn[WARMTH] > healthy[WARMTH]
     assert np.flatnonzero(clogged - healthy).tolist() == [INLET]
-    w = world.mixed(np.eye(3), None)  # not only levels: other effects of one part on another
+    w = world.mixture_matrix(
+        np.eye(3), None
+    )  # not only levels: other effects of one part on another
     assert w[CLOGGED, FLOW, INLET] == pytest.approx(2 * w[HEALTHY, FLOW, INLET])
     assert w[WORN, FLOW, OUTLET] < w[HEALTHY, FLOW, OUTLET] - 0.01
     assert w[WORN, VIBRATION, WARMTH] == pytest.approx(1.5 * w[HEALTHY, VIBRATION, WARMTH])

@@ -1,7 +1,8 @@
-"""Measurements of ourselves: training speed, memory, scale, and the quality of the latents."""
+"""Benchmarks of mechtrace: speed, memory, scale and the quality of the latents."""
 
 from __future__ import annotations
 
+import logging
 import platform
 import tempfile
 import time
@@ -13,23 +14,23 @@ from typing import Any
 import numpy as np
 import torch
 
-from . import worlds
-from .config import RunConfig
-from .estimator import Trace, load
-from .fit import resolve_device
-from .jobs.job import peak_memory
-from .memory import keeping_freed_memory
-from .metrics import linear_r2, mean_correlation
-from .series import Panel
-from .store import versions
-from .training import Run
+from mechtrace import worlds
+from mechtrace._runtime import keeping_freed_memory
+from mechtrace.config import RunConfig
+from mechtrace.data import Panel
+from mechtrace.estimator import Trace, load
+from mechtrace.io import versions
+from mechtrace.metrics import linear_r2, mean_correlation
+from mechtrace.stage1 import FitRun, resolve_device
 
-Say = Callable[[str], None]
+from .jobs.job import peak_memory
+
+logger = logging.getLogger(__name__)
 
 
 @contextmanager
 def threads(count: int | None) -> Iterator[None]:
-    """Use so many CPU threads inside the block."""
+    """Limit torch to so many CPU threads inside the block."""
     before = torch.get_num_threads()
     if count:
         torch.set_num_threads(count)
@@ -55,7 +56,6 @@ def bench_train(
     cpu_threads: int | None = 1,
     device: str = "cpu",
     graph: bool = True,
-    say: Say = print,
 ) -> dict[str, Any]:
     """Transitions per second of complete training steps (data, forward, backward, update)."""
     world = worlds.make(
@@ -68,7 +68,7 @@ def bench_train(
     )  # fmt: skip
     with threads(cpu_threads), keeping_freed_memory():
         before = _peak_memory(device)
-        run = Run.prepare(panel, config)
+        run = FitRun.prepare(panel, config)
         trainer = run.trainer
         trainer.capture()
         for step in range(3):
@@ -94,16 +94,14 @@ def bench_train(
         "machine": where,
         "versions": versions(),
     }
-    say(
+    logger.info(
         f"{experts} experts on {where}: {result['transitions_per_second']:,.0f}"
         f" transitions/s, {used / 1e6:,.0f} MB, {result['series_per_step']} series per step"
     )
     return result
 
 
-def bench_scale(
-    series: list[int], *, steps: int = 300, device: str = "cpu", say: Say = print
-) -> dict[str, Any]:
+def bench_scale(series: list[int], *, steps: int = 300, device: str = "cpu") -> dict[str, Any]:
     """Cost per transition and peak memory against the number of series, trained from disk."""
     rows = []
     for count in series:
@@ -113,7 +111,7 @@ def bench_scale(
             # a fresh process: its peak memory is that of training alone
             rows.append(_in_fresh_process(_train_from_disk, str(path), steps, device))
         rows[-1]["series_per_regime"] = count
-        say(
+        logger.info(
             f"{count:,} series per regime:"
             f" {rows[-1]['transitions_per_second']:,.0f} transitions/s,"
             f" peak memory {rows[-1]['peak_memory_mb']:,.0f} MB,"
@@ -134,7 +132,6 @@ def bench_latents(
     world: str = "paper",
     series: int = 400,
     seeds: int = 5,
-    say: Say = print,
     **settings: Any,
 ) -> dict[str, Any]:
     """How well the learned latents explain the true ones, over fresh worlds."""
@@ -158,7 +155,7 @@ def bench_latents(
             "held_out_elbo": trace.elbo_,
         }
         rows.append(row)
-        say(f"{world} seed {seed}: R2 {row['r2']:.4f} after {elapsed:.1f} s")
+        logger.info(f"{world} seed {seed}: R2 {row['r2']:.4f} after {elapsed:.1f} s")
     r2 = np.array([row["r2"] for row in rows])
     return {
         "world": world,
@@ -184,7 +181,6 @@ def bench_recover(
     cpu_threads: int = 1,
     repeats: int = 5,
     shapes: list[tuple[int, int]] | None = None,
-    say: Say = print,
 ) -> dict[str, Any]:
     """Steps per second from observations to weights with intervals, best of some repeats.
 
@@ -212,7 +208,9 @@ def bench_recover(
         "machine": where,
         "versions": versions(),
     }
-    say(f"{method}: {result['steps_per_second']:,.0f} steps/s ({series:,} series of {length})")
+    logger.info(
+        f"{method}: {result['steps_per_second']:,.0f} steps/s ({series:,} series of {length})"
+    )
     if shapes:
         with tempfile.TemporaryDirectory() as folder:
             path = str(Path(folder) / "model.mechtrace")
@@ -220,7 +218,7 @@ def bench_recover(
             result["scaling"] = rows = []
             for shape in shapes:
                 rows.append(_in_fresh_process(_recover_shape, path, shape, how, cpu_threads))
-                say(
+                logger.info(
                     f"{shape[0]:,} series of {shape[1]:,}:"
                     f" {rows[-1]['steps_per_second']:,.0f} steps/s,"
                     f" peak memory {rows[-1]['peak_memory_mb']:,.0f} MB"
@@ -230,15 +228,16 @@ def bench_recover(
 
 def _timed(trace: Trace, panel: Panel, how: dict[str, Any]) -> tuple[float, dict[str, float]]:
     """Seconds of one recovery, and of its parts."""
-    from . import latents, stage2
-    from .recover.blocks import Block
+    from mechtrace.stage1 import encoding as latents
+    from mechtrace.stage2 import ObservationModel
+    from mechtrace.stage2 import recovery as stage2
 
     split = dict.fromkeys(("encode", "predict", "evidence", "engine"), 0.0)
     began = time.perf_counter()
     with (
         _clocked(latents, "encode", split),
         _clocked(latents, "predict", split),
-        _clocked(Block, "evidence", split),
+        _clocked(ObservationModel, "information", split, "evidence"),
         _clocked(stage2, "state_space", split, "engine"),
     ):
         trace.recover(panel, **how)
@@ -296,7 +295,7 @@ def simulate_to_file(path: Path, series: int, world: str = "paper") -> None:
 
 
 def machine(device: torch.device) -> str:
-    """The processor in words."""
+    """Describe the processor."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     return f"{torch.get_num_threads()} CPU threads ({platform.machine()})"
@@ -304,7 +303,7 @@ def machine(device: torch.device) -> str:
 
 def _train_from_disk(path: str, steps: int, device: str) -> dict[str, float]:
     began = time.perf_counter()
-    run = Run.prepare(Panel.from_npz(path), RunConfig.from_options(steps=steps, device=device))
+    run = FitRun.prepare(Panel.from_npz(path), RunConfig.from_options(steps=steps, device=device))
     prepared = time.perf_counter()
     run.train([], None, 60.0)
     elapsed = time.perf_counter() - prepared
@@ -325,7 +324,7 @@ def _in_fresh_process(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _peak_memory(device: str) -> int:
-    """Bytes: the most this process has held, or the most the GPU has held for it."""
+    """Peak memory of this process, or of the GPU, in bytes."""
     if device.startswith("cuda"):
         return torch.cuda.max_memory_allocated()
     return peak_memory()

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from mechtrace.baselines import Method, Traits
 from mechtrace.errors import MissingDependency
-from mechtrace.fit import Progress
+from mechtrace.stage1.trainer import Progress
+from mechtrace_lab.baselines import Method, Traits
 
 
 def traits(title: str, **other: object) -> Traits:

@@ -1,24 +1,32 @@
-"""Who listens to a training run: a live bar on a terminal, plain lines in a pipe, log files."""
+"""Progress of a training run: a live bar on a terminal, plain lines in a pipe, log files."""
 
 from __future__ import annotations
 
 import json
+import logging
 import math
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
-from .errors import MissingDependency
+from ..errors import MissingDependency
 
 if TYPE_CHECKING:
-    from .fit import Progress
+    from rich.progress import Progress as RichProgress
 
+    from ..stage1.trainer import Progress
 
 Item = TypeVar("Item")
+
+_library = logging.getLogger("mechtrace")
+_lock = threading.Lock()
+_handlers: list[logging.Handler] = []
+_level = logging.NOTSET  # the user's, while there are handlers of ours
 
 
 class Listener:
@@ -27,19 +35,14 @@ class Listener:
     def __enter__(self) -> Listener:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def __call__(self, progress: Progress) -> None:
         """Take note of the progress."""
 
     def close(self) -> None:
-        """Give back files and the terminal."""
+        """Release files and the terminal."""
 
 
 class PlainLines(Listener):
@@ -53,13 +56,10 @@ class PlainLines(Listener):
         """Write a line if it is time for one."""
         self._unsaid = progress
         if progress.step == progress.steps or time.monotonic() - self._last >= self.seconds:
-            self._write()
+            self.close()
 
     def close(self) -> None:
-        """Say the last thing, also after an early stop."""
-        self._write()
-
-    def _write(self) -> None:
+        """Write the newest figures, unless they are written; also after an early stop."""
         if self._unsaid is None:
             return
         progress, self._unsaid, self._last = self._unsaid, None, time.monotonic()
@@ -71,18 +71,7 @@ class LiveBar(Listener):
     """A bar with loss, held-out ELBO, throughput and remaining time, for terminals."""
 
     def __init__(self, stream: TextIO) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-        from rich.progress import Progress as Bar
-        from rich.table import Column
-
-        self._bar = Bar(
-            MofNCompleteColumn(table_column=Column(no_wrap=True, min_width=9)),
-            BarColumn(bar_width=None, table_column=Column(ratio=1, min_width=4)),
-            TextColumn("{task.fields[figures]}", table_column=Column(overflow="ellipsis")),
-            expand=True,
-            console=Console(file=stream),
-        )
+        self._bar = bars(stream, transient=False)
         self._task: Any = None
 
     def __call__(self, progress: Progress) -> None:
@@ -140,32 +129,113 @@ class TensorBoard(Listener):
 
 
 def reporter(stream: TextIO | None = None) -> Listener:
-    """The right listener for a stream (standard error unless said)."""
+    """Return a live bar for a terminal, plain lines for any other stream."""
     stream = stream or sys.stderr
     return LiveBar(stream) if stream.isatty() else PlainLines(stream)
 
 
+@contextmanager
+def listeners(
+    shown: bool, log: str | Path | None = None, tensorboard: str | Path | None = None
+) -> Iterator[list[Listener]]:
+    """Open the listeners of a training run: terminal, JSON lines, TensorBoard."""
+    with ExitStack() as stack:
+        found: list[Listener] = [reporter()] if shown else []
+        found += [] if log is None else [JsonLines(log)]
+        found += [] if tensorboard is None else [TensorBoard(tensorboard)]
+        yield [stack.enter_context(each) for each in found]
+
+
 def watched(items: Sequence[Item], what: str, quiet: bool = False) -> Iterator[Item]:
-    """The items one by one, with a bar and the remaining time if it is a person who waits."""
+    """Iterate over items, with a progress bar on a terminal."""
     if quiet or not sys.stderr.isatty():
         yield from items
         return
+    with bars(sys.stderr) as shown:
+        task = shown.add_task(what, total=len(items), figures="")
+        for item in items:
+            yield item
+            shown.advance(task)
+            left = shown.tasks[0].time_remaining
+            shown.update(task, figures="" if left is None else f"{duration(left)} left")
+
+
+def bars(stream: TextIO, *, transient: bool = True, elapsed: bool = False) -> RichProgress:
+    """Return a rich Progress: description, count, bar and the field `figures` of a task."""
     from rich.console import Console
-    from rich.progress import track
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+    from rich.table import Column
 
-    yield from track(items, what, console=Console(stderr=True), transient=True)
+    return Progress(
+        TextColumn("{task.description}", table_column=Column(no_wrap=True)),
+        MofNCompleteColumn(table_column=Column(no_wrap=True, min_width=9)),
+        BarColumn(bar_width=None, table_column=Column(ratio=1, min_width=4)),
+        *([TimeElapsedColumn()] if elapsed else []),
+        TextColumn("{task.fields[figures]}", table_column=Column(overflow="ellipsis")),
+        expand=True,
+        console=Console(file=stream),
+        transient=transient,
+        # what is printed meanwhile goes above the bars, unless it goes to a file
+        redirect_stdout=sys.stdout.isatty(),
+    )
 
 
-def remarks(wanted: bool) -> Callable[[str], None]:
-    """How the stages after training speak: one indented line each, or not at all."""
-    return (lambda text: remark(f"  {text}")) if wanted else lambda text: None
+@contextmanager
+def handling(handler: logging.Handler) -> Iterator[None]:
+    """Attach a handler to the library's logger for this block, at the handler's level.
+
+    Blocks may overlap, also in several threads: the last one restores the level of the logger.
+    """
+    global _level
+    with _lock:
+        if not _handlers:
+            _level = _library.level
+        _handlers.append(handler)
+        _library.addHandler(handler)
+        _library.setLevel(min(_library.getEffectiveLevel(), handler.level))
+    try:
+        yield
+    finally:
+        with _lock:
+            _handlers.remove(handler)
+            _library.removeHandler(handler)
+            if not _handlers:
+                _library.setLevel(_level)
 
 
-def remark(text: str, stream: TextIO | None = None) -> None:
-    """One line for whoever watches, after the bar is gone."""
-    out = stream or sys.stderr
-    out.write(f"{text}\n")
-    out.flush()
+class _Stages(logging.Handler):
+    """Write what this thread logs at DEBUG as indented lines to standard error."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.DEBUG)
+        self.thread = threading.get_ident()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write the line."""
+        if record.levelno == logging.DEBUG and record.thread == self.thread:
+            remark(f"  {self.format(record)}")
+
+
+@contextmanager
+def stages(shown: bool) -> Iterator[None]:
+    """Show the DEBUG messages of this block on standard error, if `shown`."""
+    if not shown:
+        yield
+        return
+    with handling(_Stages()):
+        yield
+
+
+def remark(text: str) -> None:
+    """Write one line to standard error."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
 
 
 def _figures(progress: Progress) -> str:
@@ -177,7 +247,7 @@ def _figures(progress: Progress) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A short time for people.
+    """Format seconds for people.
 
     >>> duration(75), duration(3.2)
     ('1:15', '3 s')

@@ -6,27 +6,22 @@ import re
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
-from pathlib import Path
+from functools import cache, cached_property
+from importlib import import_module
 from types import FrameType
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from .cli_bench_data import bench_app
-from .cli_compare import compare
-from .cli_datasets import datasets
-from .cli_evaluate import evaluate
-from .cli_fit import fit
-from .cli_motion import motion
-from .cli_options import Json, Quiet, sayer, write_json
-from .cli_recover import calibrate, diagnose, recover, report
-from .cli_reproduce import reproduce
-from .cli_start import start
-from .cli_worlds import demo, simulate
-from .errors import DataWarning, FitWarning, MechtraceError
+from .._runtime.progress import handling
+from ..errors import DataWarning, FitWarning, MechtraceError, MissingDependency
+from .options import MESSAGES, Command
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 HELP = """How much of each mechanism is at work, when, and how surely.
 
@@ -39,21 +34,110 @@ From two tables to a report:
 Without data:
   mechtrace demo
 
-Every command explains itself (mechtrace fit --help), writes its result as JSON (--json FILE, or
+Every command has its own help (mechtrace fit --help), writes its result as JSON (--json FILE, or
 --json - for stdout) and is silent with --quiet. Exit codes: 0 for success, 1 for an answer with
-reservations (diagnose --strict, compare), 2 for bad input, 130 after Ctrl-C or a request to end.
+reservations (diagnose --strict, compare), 2 for bad input, 130 after Ctrl-C or SIGTERM.
 For completion with the Tab key: mechtrace --install-completion, then a new shell.
 """
 
-BENCH_HELP = """Measure mechtrace on this machine.
+#: Our commands; each is a function of that name.
+COMMANDS = {
+    "demo": "Simulate, fit and recover: no data needed.",
+    "simulate": "Write recordings of a world with known truth.",
+    "fit": "Learn one mechanism per regime.",
+    "recover": "Recover the share of each mechanism over time.",
+    "diagnose": "Check whether the recovered shares can be trusted.",
+    "report": "Write an HTML report: answer, figures, evidence.",
+    "calibrate": "Correct recovered shares by known intervals.",
+    "evaluate": "Score recovered shares against labels or a proxy.",
+    "info": "Describe a stored model.",
+}
+#: Their modules, where they are not named after the command.
+MODULES = {"demo": "simulate"} | dict.fromkeys(
+    ("diagnose", "report", "calibrate", "info"), "recover"
+)
+#: Commands of `mechtrace-lab`, which it plugs in by entry points.
+LAB_COMMANDS = {
+    "compare": "Compare methods on the same data.",
+    "reproduce": "Measure the paper's tables again.",
+    "motion": "Convert motion capture (BVH) to tables.",
+    "datasets": "List public recordings and their sources.",
+    "bench": "Measure mechtrace on this machine.",
+}
+NEEDS_LAB = " (needs mechtrace-lab)"
 
-\b
-Example:
-  mechtrace bench train --json train.json
-"""
+
+class _Commands(Mapping[str, Any]):
+    """Commands by name, imported when they are first looked up."""
+
+    def __init__(self) -> None:
+        self._built: dict[str, Any] = {}
+
+    @cached_property
+    def _plugins(self) -> dict[str, EntryPoint]:
+        from importlib.metadata import entry_points
+
+        return {point.name: point for point in entry_points(group="mechtrace.commands")}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**COMMANDS, **LAB_COMMANDS, **self._plugins})
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._built:
+            self._built[name] = self._build(name)
+        return self._built[name]
+
+    def _build(self, name: str) -> Any:
+        settings: dict[str, Any] = {}
+        if name in COMMANDS:
+            found = getattr(import_module(f".{MODULES.get(name, name)}", __package__), name)
+        elif name in self._plugins:
+            found = self._plugins[name].load()
+        elif name in LAB_COMMANDS:
+            found = _not_installed(name)
+            settings = {"ignore_unknown_options": True, "allow_extra_args": True}
+        else:
+            raise KeyError(name)
+        if isinstance(found, typer.Typer):
+            command = typer.main.get_group(found)
+            command.name = name
+            return command
+        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+        summary = self.summary(name) if name in {**COMMANDS, **LAB_COMMANDS} else None
+        alone.command(name, cls=Command, short_help=summary, context_settings=settings)(found)
+        return typer.main.get_command(alone)
+
+    def summary(self, name: str) -> str:
+        """One line about a command, without importing ours or those of the lab."""
+        if name in COMMANDS:
+            return COMMANDS[name]
+        if name in LAB_COMMANDS:
+            return LAB_COMMANDS[name] + ("" if name in self._plugins else NEEDS_LAB)
+        return str(self[name].get_short_help_str())
+
+
+class _Group(TyperGroup):
+    """The main command: lists its commands without importing them."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands: Any = _Commands()
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Names in the order of the help."""
+        return list(self.commands)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the list of commands of the help."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self.commands.summary(name)) for name in self.commands])
+
 
 app = typer.Typer(
-    name="mechtrace", help=HELP, pretty_exceptions_enable=False, rich_markup_mode=None
+    name="mechtrace", cls=_Group, help=HELP, pretty_exceptions_enable=False, rich_markup_mode=None
 )
 
 
@@ -62,59 +146,30 @@ def _root(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
 ) -> None:
+    context.with_resource(handling(MESSAGES))
     if version:
-        from . import __version__
+        from .. import __version__
 
         typer.echo(__version__)
     elif context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
 
-def info(
-    file: Annotated[Path, typer.Argument(metavar="MODEL", help="A stored model or a checkpoint.")],
-    json_file: Json = None,
-    quiet: Quiet = False,
-) -> None:
-    """Show what a stored model is: data, settings, training, versions.
+def _not_installed(name: str) -> Callable[..., None]:
+    def refuse(words: Annotated[list[str] | None, typer.Argument(hidden=True)] = None) -> None:
+        """Part of mechtrace-lab, which is not installed."""
+        raise MissingDependency(
+            f"`mechtrace {name}` is part of mechtrace-lab", fix='pip install "mechtrace[lab]"'
+        )
 
-    \b
-    Examples:
-      mechtrace info gait.mechtrace
-      mechtrace info gait.mechtrace --json - | jq .regimes
-    """
-    from .estimator import load
-
-    trace = load(file)
-    sayer(quiet)(trace.card_.rstrip())
-    write_json(json_file, trace.facts_)
-
-
-COMMANDS: dict[Callable[..., None], str] = {
-    demo: "Simulate, learn and recover: no data needed.",
-    simulate: "Write recordings of a world with known truth.",
-    fit: "Learn one mechanism per regime.",
-    recover: "How much of each mechanism is at work, when.",
-    diagnose: "Can the curves be trusted, and if not, why.",
-    report: "One HTML file: answer, picture, evidence.",
-    calibrate: "Correct curves where the regime is known.",
-    evaluate: "Curves against what is known of recordings.",
-    compare: "Other methods on the same data, judged alike.",
-    reproduce: "The paper's tables, measured again.",
-    motion: "Captured motions (BVH) become tables.",
-    datasets: "Public recordings, and where they come from.",
-    info: "What a stored model is.",
-}
-for command, summary in COMMANDS.items():
-    app.command(short_help=summary)(command)
-bench_app.command("start")(start)
-app.add_typer(bench_app, name="bench", help=BENCH_HELP)
+    return refuse
 
 
 def main() -> None:
-    """Run the command line; every error on purpose is one sentence and exit code 2."""
-    warnings.showwarning = _one_line(warnings.showwarning)
+    """Run the command line; an error of ours is one sentence and exit code 2."""
     try:
-        with _ended_as_by_ctrl_c():
+        with _sigterm_as_ctrl_c(), warnings.catch_warnings():
+            warnings.showwarning = _one_line(warnings.showwarning)
             code = _built()(prog_name="mechtrace", standalone_mode=False)
     except MechtraceError as error:
         _refuse(_as_options(error))
@@ -123,19 +178,19 @@ def main() -> None:
             typer.echo(error.format_message())
             sys.exit(0)
         _refuse(_usage(error))
-    except OSError as error:  # a disk that is full, a file that may not be read
+    except OSError as error:  # a full disk, or no permission
         where = f"{error.filename}: " if error.filename else ""
         _refuse(f"{where}{error.strerror or error}; check disk space and permissions.")
     sys.exit(code if isinstance(code, int) else 0)
 
 
 @contextmanager
-def _ended_as_by_ctrl_c() -> Iterator[None]:
-    """A request to end (kill, the time limit of a cluster) is Ctrl-C: what is done is kept."""
+def _sigterm_as_ctrl_c() -> Iterator[None]:
+    """Treat SIGTERM (kill, the time limit of a cluster) as Ctrl-C, so that results are kept."""
 
     def on_request(number: int, frame: FrameType | None) -> None:
         heard = signal.getsignal(signal.SIGINT)
-        if not callable(heard):  # in the background shells have Ctrl-C ignored
+        if not callable(heard):  # shells ignore Ctrl-C in background jobs
             raise KeyboardInterrupt
         heard(number, frame)
 
@@ -147,7 +202,7 @@ def _ended_as_by_ctrl_c() -> Iterator[None]:
 
 
 def _usage_errors() -> Any:
-    """What typer raises for words it does not know; before version 0.29 that was click's own."""
+    """Return typer's exception for bad usage; before version 0.29 that was click's own."""
     if hasattr(typer, "TyperException"):
         return typer.TyperException
     import click  # type: ignore[import-not-found]
@@ -157,7 +212,6 @@ def _usage_errors() -> Any:
 
 @cache
 def _built() -> Callable[..., Any]:
-    """The commands as typer builds them, which takes longer than most of them need to refuse."""
     return typer.main.get_command(app)
 
 
@@ -166,25 +220,24 @@ def _refuse(sentence: str) -> None:
     sys.exit(2)
 
 
-#: Settings that errors speak of as Python does, and that are options here.
+#: Keyword arguments in the advice of errors, and the options that they are here.
 _SETTING = re.compile(r"""\b([a-z_]+)=(["']?)([^\s"'(),;]+)\2""")
-_OPTIONS = {
-    "time", "series", "regime", "group", "channels", "missing", "gap", "lr", "device", "method",
-}  # fmt: skip
+_KEYWORDS = ("time", "series", "regime", "channels", "missing", "gap", "lr", "device", "method")
+_OPTIONS = {"group": "--group-by"} | {name: f"--{name}" for name in _KEYWORDS}
 
 
 def _as_options(error: MechtraceError) -> str:
-    """The sentence, with advice in the words of the command line: --missing gap."""
+    """Write an error with options instead of keyword arguments in its advice."""
 
     def option(found: re.Match[str]) -> str:
-        return f"--{found[1]} {found[3]}" if found[1] in _OPTIONS else found[0]
+        return f"{_OPTIONS[found[1]]} {found[3]}" if found[1] in _OPTIONS else found[0]
 
     fix = error.fix and _SETTING.sub(option, error.fix)
     return str(MechtraceError(error.what, where=error.where, fix=fix))
 
 
 def _usage(error: Any) -> str:
-    """What is wrong with the command itself, as one sentence."""
+    """Write a usage error as one sentence."""
     said = " ".join(error.format_message().split()).rstrip(".")
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "mechtrace"
@@ -192,7 +245,7 @@ def _usage(error: Any) -> str:
 
 
 def _one_line(usual: Any) -> Any:
-    """Warnings about a fit as a sentence, without the place in the code."""
+    """Show our own warnings as a sentence, without file and line."""
 
     def show(message: Any, category: type[Warning], *place: Any, **more: Any) -> None:
         if issubclass(category, (DataWarning, FitWarning)):

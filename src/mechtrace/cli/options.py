@@ -2,24 +2,55 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import json
+import logging
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+from typer.core import TyperCommand
 
-from .errors import ConfigError, DataError
+from ..errors import ConfigError, DataError
 
 STDOUT = Path("-")
 _answer_on_stdout = False
 
+#: Former names of options. They still work, are not in the help, and print a notice.
+RENAMED = {
+    "--known": "--anchor",
+    "--bias": "--estimate-offset",
+    "--group": "--group-by",
+    "--blocks": "--evidence",
+}
+
+
+class Command(TyperCommand):
+    """A command that also accepts the former names of its options."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Replace former names, up to `--`, before the options are parsed."""
+        mine = {name for parameter in self.params for name in parameter.opts}
+        end = args.index("--") if "--" in args else len(args)
+        given, used = list(args), {}
+        for i, word in enumerate(args[:end]):
+            old, equals, value = word.partition("=")
+            new = RENAMED.get(old)
+            if new in mine and old not in mine:
+                given[i], used[old] = f"{new}{equals}{value}", new
+        if not ctx.resilient_parsing:  # as completion is
+            for old, new in used.items():
+                typer.echo(f"mechtrace: {old} is now {new}.", err=True)
+        return super().parse_args(ctx, given)
+
 
 def _json_target(path: Path | None) -> Path | None:
-    """Refuse a bad target at once, and keep stdout free for the answer if it is to go there."""
+    """Check the target of --json, and remember whether stdout is reserved for it."""
     global _answer_on_stdout
     _answer_on_stdout = path == STDOUT
     if path is not None and path != STDOUT:
@@ -27,9 +58,29 @@ def _json_target(path: Path | None) -> Path | None:
     return path
 
 
+class _Messages(logging.Handler):
+    """Prints log records to stdout, or to stderr while stdout is reserved for JSON."""
+
+    quiet = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a message."""
+        if not self.quiet or record.levelno >= logging.WARNING:
+            typer.echo(self.format(record), err=_answer_on_stdout)
+
+
+MESSAGES = _Messages(logging.INFO)
+
+
+def _silence(quiet: bool) -> bool:
+    """With --quiet, print warnings only."""
+    MESSAGES.quiet = quiet
+    return quiet
+
+
 def presets() -> list[str]:
-    """For completion, which alone has to know them before the command runs."""
-    from .worlds import PRESETS
+    """Names of the simulated worlds, for shell completion."""
+    from ..worlds import PRESETS
 
     return list(PRESETS)
 
@@ -40,11 +91,14 @@ Json = Annotated[
         "--json",
         metavar="FILE",
         callback=_json_target,
-        help="Also write the result as JSON; - prints it, and messages go to stderr.",
+        help="Also write the result as JSON; - writes it to stdout, and messages to stderr.",
     ),
 ]
 Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Print nothing but errors and warnings.")
+    bool,
+    typer.Option(
+        "--quiet", "-q", callback=_silence, help="Print nothing but errors and warnings."
+    ),
 ]
 Data = Annotated[
     list[Path],
@@ -55,81 +109,145 @@ Data = Annotated[
     ),
 ]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A trained model.")]
-TimeColumn = Annotated[
-    str | None, typer.Option("--time", metavar="COLUMN", help="Column with the time.")
-]
-SeriesColumn = Annotated[
-    str | None,
-    typer.Option(
-        "--series",
-        metavar="COLUMN",
-        help="Column that names the recording, or several as subject,trial.",
+
+
+def _option(kind: Any, default: Any, help: str, *names: str, **settings: Any) -> tuple[Any, Any]:
+    """Return type and default of an option that belongs to a group."""
+    return Annotated[kind, typer.Option(*names, help=help, **settings)], default
+
+
+def _column(help: str, *names: str) -> tuple[Any, Any]:
+    return _option(str | None, None, help, *names, metavar="COLUMN")
+
+
+#: Type and default of the options of a group, by the name of the setting.
+Options = Mapping[str, tuple[Any, Any]]
+#: How recordings are read and prepared.
+READING: Options = {
+    "time": _column("Column with the time."),
+    "series": _column("Column that names the recording, or several, as subject,trial."),
+    "regime": _column("Column with the regime label."),
+    "group": _column(
+        "Column with the group (such as the subject): groups are held out as a whole.",
+        "--group-by",
     ),
-]
-RegimeColumn = Annotated[
-    str | None, typer.Option(metavar="COLUMN", help="Column with the regime.")
-]
-GroupColumn = Annotated[
-    str | None,
-    typer.Option(
-        "--group", metavar="COLUMN", help="Column of what is held out together, as subject."
+    "channels": _option(
+        str | None, None, "Columns with measurements, as x,y,z.",
+        metavar="COLUMNS", callback=lambda text: named(text),
     ),
-]
-Missing = Annotated[
-    Literal["error", "gap", "interpolate"] | None,
-    typer.Option("--missing", help="What missing cells are (default: error)."),
-]
-Gap = Annotated[
-    float | None,
-    typer.Option(
-        "--gap", help="Largest step in time that continues a recording; seconds for dates."
+    "missing": _option(
+        Literal["error", "gap", "interpolate"] | None, None,
+        "Missing cells: refuse them, split the recording, or interpolate. [default: error]",
     ),
-]
-Rate = Annotated[
-    float | None,
-    typer.Option(help="Resample to so many rows per unit of time (per second for dates)."),
-]
-Detrend = Annotated[
-    Literal["mean", "line"] | None,
-    typer.Option(help="Remove each channel's mean, or line in time, from every recording."),
-]
-Seed = Annotated[int, typer.Option(help="Seed of everything random.", min=0)]
-Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+    "gap": _option(
+        float | None, None,
+        "Split a recording where time steps are longer than this (seconds for dates).",
+    ),
+    "rate": _option(
+        float | None, None, "Resample to this many rows per unit of time (per second for dates)."
+    ),
+    "detrend": _option(
+        Literal["mean", "line"] | None, None,
+        "Subtract each recording's mean, or its linear trend, per channel.",
+    ),
+}  # fmt: skip
+#: Those of them that a stored model leaves open for new recordings.
+READING_NEW: Options = {
+    name: READING[name] for name in ("time", "series", "missing", "gap", "rate", "detrend")
+}
+#: How shares are recovered.
+RECOVERY: Options = {
+    "method": _option(
+        Literal["state-space", "algorithm1"], "state-space",
+        "Bayesian smoother, or the paper's Algorithm 1.",
+    ),
+    "causal": _option(bool, False, "Use only the past of each step.", "--causal"),
+    "pool": _option(
+        bool, False, "Treat the recordings as repeated trials of one schedule.", "--pool"
+    ),
+    "active": _option(str, "", "Regimes that can occur, as walk,run; auto selects them."),
+    "evidence": _option(
+        str, "", "Observation models to use, as static or conditional(2),moments(16).",
+        callback=lambda text: named(text),
+    ),
+    "anchor": _option(
+        list[str] | None, None,
+        "Interval with a known regime, to remove a constant offset. Repeatable.",
+        metavar="FROM:TO=REGIME",
+    ),
+    "estimate_offset": _option(
+        bool, False, "Estimate a constant offset of this recording from the recording itself.",
+        "--estimate-offset",
+    ),
+    "level": _option(float, 0.9, "Coverage of the intervals."),
+}  # fmt: skip
+
+
+def with_options(**groups: Options) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Replace parameters of a command, each a dictionary, by the options of a group.
+
+    Parameters
+    ----------
+    **groups
+        The options that stand in for the parameter of that name. Options that the command
+        declares itself are left out. The dictionary holds those that have a value.
+
+    Returns
+    -------
+    Callable
+        A decorator for commands.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        signature = inspect.signature(command, eval_str=True)
+        members = {
+            group: [name for name in options if name not in signature.parameters]
+            for group, options in groups.items()
+        }
+        shown: list[inspect.Parameter] = []
+        for own in signature.parameters.values():
+            options = groups.get(own.name)
+            shown += [own] if options is None else [
+                inspect.Parameter(
+                    name, own.kind, annotation=options[name][0], default=options[name][1]
+                )
+                for name in members[own.name]
+            ]  # fmt: skip
+
+        @functools.wraps(command)
+        def run(**given: Any) -> None:
+            for group, names in members.items():
+                found = {name: given.pop(name) for name in names}
+                given[group] = {k: value for k, value in found.items() if value is not None}
+            command(**given)
+
+        run.__signature__ = signature.replace(parameters=shown)  # type: ignore[attr-defined]
+        run.__annotations__ = {one.name: one.annotation for one in shown}
+        return run
+
+    return decorate
+
+
+Seed = Annotated[int, typer.Option(help="Seed of the random number generators.", min=0)]
+Device = Annotated[str, typer.Option(help="Device: auto, cpu or cuda.")]
 Preset = Annotated[
     str,
-    typer.Option(help="Preset of the world.", autocompletion=presets),
+    typer.Option(help="Simulated world to use.", autocompletion=presets),
 ]
-Worlds = Annotated[int, typer.Option(help="Fresh worlds.")]
-First = Annotated[int, typer.Option(help="Seed of the first of them.")]
 FitSettings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A setting of the fits, as latents=4."),
+    typer.Option(
+        "--set", metavar="NAME=VALUE", help="A setting of fit, as latents=4. Repeatable."
+    ),
 ]
-Steps = Annotated[int | None, typer.Option(help="Training steps (default: as fit).")]
+Steps = Annotated[int | None, typer.Option(help="Training steps [default: that of fit].")]
 TableOut = Annotated[
     Path, typer.Option("--out", "-o", help="Table to write: .csv, .tsv, .parquet or .npz.")
 ]
 
-# What can be asked of a recovery.
-Method = Annotated[
-    Literal["state-space", "algorithm1"], typer.Option(help="How alpha(t) is recovered.")
-]
-Causal = Annotated[bool, typer.Option("--causal", help="Use only the past.")]
-Pool = Annotated[bool, typer.Option("--pool", help="Trials of one schedule.")]
-Active = Annotated[str, typer.Option(help="Regimes that can occur, as walk,run; auto finds them.")]
-BlockNames = Annotated[
-    str, typer.Option("--blocks", help="Evidence, as static or conditional(2),moments(16).")
-]
-KnownStretches = Annotated[
-    list[str] | None,
-    typer.Option("--known", help="FROM:TO=REGIME: known, to remove an offset."),
-]
-Bias = Annotated[bool, typer.Option("--bias", help="Look for an offset without that.")]
-Level = Annotated[float, typer.Option(help="Level of the intervals.")]
-
 
 class Experts(StrEnum):
-    """Kinds of experts."""
+    """Families of transition models."""
 
     affine = "affine"
     nonparametric = "nonparametric"
@@ -137,24 +255,11 @@ class Experts(StrEnum):
     maf = "maf"
 
 
-def trained_with(device: str, steps: int | None) -> dict[str, Any]:
-    """Settings of the models of a study."""
-    return {"device": device} | ({"steps": steps} if steps else {})
-
-
-def sayer(quiet: bool) -> Callable[[str], None]:
-    """How to speak: not at all, aloud, or on stderr while stdout is for the answer."""
-    if quiet:
-        return lambda text: None
-    on_stderr = _answer_on_stdout
-    return lambda text: typer.echo(text, err=on_stderr)
-
-
 def write_json(path: Path | None, result: dict[str, Any]) -> None:
-    """Write a result for machines, whole or not at all; - is stdout."""
+    """Write a result as JSON, atomically; - is stdout."""
     if path is None:
         return
-    from .atomic import atomic_path
+    from .._runtime.process import atomic_path
 
     text = json.dumps(plain(result), indent=1, allow_nan=False)
     if path == STDOUT:
@@ -165,7 +270,7 @@ def write_json(path: Path | None, result: dict[str, Any]) -> None:
 
 
 def plain(value: Any) -> Any:
-    """A result as JSON has it: NaN is null, dates are ISO text, durations are seconds."""
+    """Convert a result to JSON types: NaN to null, dates to ISO text, durations to seconds."""
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -181,7 +286,7 @@ def plain(value: Any) -> Any:
 
 
 def check_target(path: Path) -> None:
-    """Refuse a bad target before hours of work, not after."""
+    """Raise DataError if a file cannot be written there."""
     if path.is_dir():
         what = "this is a folder"
     elif not path.parent.is_dir():
@@ -194,7 +299,7 @@ def check_target(path: Path) -> None:
 
 
 def check_targets(targets: Sequence[Path | None], inputs: Sequence[Path] = ()) -> None:
-    """Refuse targets that are bad, the same as another, or the data itself."""
+    """Raise DataError if a target cannot be written, is named twice, or is also an input."""
     seen: set[Path] = set()
     sources = {path.resolve() for path in inputs}
     for target in targets:
@@ -207,21 +312,21 @@ def check_targets(targets: Sequence[Path | None], inputs: Sequence[Path] = ()) -
         seen.add(target.resolve())
 
 
-def named(text: str) -> list[str] | None:
-    """Names from text such as walk,run; None if there are none."""
+def named(text: str | None) -> list[str] | None:
+    """Split text such as walk,run; None if it is empty."""
     return [part.strip() for part in text.split(",")] if text else None
 
 
 def numbers(text: str) -> list[int]:
-    """Whole numbers from text such as 0,2,4."""
+    """Split text such as 0,2,4 into integers."""
     try:
         return [int(part) for part in text.split(",")]
     except ValueError as error:
         raise ConfigError(f"{text!r} is not a list of whole numbers", fix="write 0,2,4") from error
 
 
-def options(pairs: list[str]) -> dict[str, Any]:
-    """Options of a world from name=value pairs; values are JSON or text."""
+def assignments(pairs: list[str]) -> dict[str, Any]:
+    """Parse name=value pairs; values are JSON or text."""
     options = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")

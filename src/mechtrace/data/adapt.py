@@ -1,8 +1,4 @@
-"""Adapter: bring recordings from shifted or rescaled channels back to those of training.
-
-The paper's optional step (appendix E.6): x' = s * x + b, one scale and one shift per channel, with
-the CORAL loss between the covariances of the training data and of the adapted recordings.
-"""
+"""Adapter: undo a shift and a rescaling of channels between training and use (CORAL)."""
 
 from __future__ import annotations
 
@@ -11,37 +7,61 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.optimize import minimize
 
-from .errors import DataError
-from .frames import row_chunks
-from .series import Panel
+from ..errors import DataError
+from ..io.frames import row_chunks
+from .panel import Panel
 
-#: A scale may leave the ratio of the standard deviations by this factor. Where correlations have
-#: turned round, the CORAL loss alone would rather silence a channel.
-REACH = 2.0
+#: A scale may differ from the ratio of the standard deviations by this factor. Where correlations
+#: have changed sign, the CORAL loss alone would shrink a channel to zero.
+MAX_RELATIVE_SCALE = 2.0
 
 
 @dataclass(frozen=True, eq=False)
 class Adapter:
-    """One scale and one shift per channel.
+    """x' = scale * x + shift per channel, by the CORAL loss (the paper's appendix E.6).
 
-    Use it where sensors were exchanged, moved or recalibrated between training and use. Do *not*
-    use it because a new recording merely looks different: a transition visits states that no pure
-    regime has, and a recording may show one regime only; both move the mean and the covariance for
-    good reasons, which an adapter would wipe out. So fit it on target recordings that show the
-    same mixture of regimes as the source (`source.select([...])` helps), and rather on many.
-    A channel whose sign was turned is not found: scales are positive. A `loss` that stays high
-    says that scales and shifts are not what has changed.
+    Use it where sensors were exchanged, moved or recalibrated. Do *not* use it because a new
+    recording merely looks different: a transition, or a recording of one regime only, has another
+    mean and covariance for good reasons, which an adapter would remove. So fit it on many target
+    recordings with the same mixture of regimes as the source (`source.select([...])` helps).
+    Scales are positive: a channel whose sign has changed is not found.
+
+    Attributes
+    ----------
+    channels : tuple of str
+        Names of the p channels.
+    scale, shift : ndarray
+        (p,) each.
+    loss_before, loss : float
+        CORAL loss in units of the source's standard deviations; one that stays high means that
+        something else than scales and shifts has changed.
     """
 
     channels: tuple[str, ...]
-    scale: np.ndarray = field(repr=False)  # (p,)
-    shift: np.ndarray = field(repr=False)  # (p,)
-    loss_before: float  # CORAL loss, channels in units of the source's standard deviations
+    scale: np.ndarray = field(repr=False)
+    shift: np.ndarray = field(repr=False)
+    loss_before: float
     loss: float
 
     @classmethod
     def fit(cls, source: Panel, target: Panel) -> Adapter:
-        """Match the mean exactly, and the covariance as well as a scale per channel can."""
+        """Match the mean exactly, and the covariance as well as one scale per channel can.
+
+        Parameters
+        ----------
+        source, target : Panel
+            Recordings as in training, and those to adapt, with the same channels.
+
+        Returns
+        -------
+        Adapter
+            The fitted map.
+
+        Raises
+        ------
+        DataError
+            If the channels differ, or are pictures.
+        """
         if source.is_image or target.is_image:
             raise DataError("images have no channels to adapt", where=target.source)
         _check_channels(source.channels, target)
@@ -68,7 +88,7 @@ class Adapter:
         )
 
     def apply(self, panel: Panel) -> Panel:
-        """The same recordings in the channels of the source."""
+        """Return the recordings of a panel in the units of the source."""
         _check_channels(self.channels, panel)
         kind = np.result_type(panel.values, np.float32)
         values = (panel.values * self.scale + self.shift).astype(kind)
@@ -76,18 +96,14 @@ class Adapter:
 
 
 def _relative_scales(wanted: np.ndarray, found: np.ndarray) -> np.ndarray:
-    """The r > 0 that minimise |wanted - diag(r) found diag(r)|^2, from r = 1.
-
-    Both are correlation matrices, so r stays near 1: the ratio of the standard deviations is the
-    answer if the correlations agree, and else the off-diagonal entries have a say.
-    """
+    """Minimise |wanted - diag(r) found diag(r)|^2 over r > 0; both are correlation matrices."""
 
     def loss_and_gradient(log_r: np.ndarray) -> tuple[float, np.ndarray]:
         outer = np.exp(log_r[:, None] + log_r) * found
         error = wanted - outer
         return float((error**2).sum()), -4 * (error * outer).sum(axis=1)
 
-    limits = [(-np.log(REACH), np.log(REACH))] * len(wanted)
+    limits = [(-np.log(MAX_RELATIVE_SCALE), np.log(MAX_RELATIVE_SCALE))] * len(wanted)
     start = np.zeros(len(wanted))
     best = minimize(loss_and_gradient, start, jac=True, method="L-BFGS-B", bounds=limits)
     return np.exp(best.x)

@@ -1,26 +1,227 @@
-"""Several panels of the same channels become one."""
+"""Files, folders and patterns become one Panel; roles of columns are detected and listed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .errors import DataError
-from .frames import join_rows
-from .readers.names import listed, natural_key
-from .series import Panel
+from ..errors import DataError
+from ..io.cells import listed, natural_key, shown
+from ..io.column_roles import ROLES, ColumnRoles, frame_parts
+from ..io.discover import TABLES, file_labels, file_stem, find_inputs, has_type, recording_names
+from ..io.frames import concatenate_rows, parse_size
+from ..io.parts import Roles
+from ..io.tables import TableSource, open_table
+from .panel import Panel
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NO_ROLES: Mapping[str, str | None] = MappingProxyType({})
 
 
-def joined(
+class Reading(NamedTuple):
+    """A Panel, and how its files were read.
+
+    Attributes
+    ----------
+    panel : Panel
+        The recordings.
+    roles : Roles
+        The column of each role; empty for files without columns.
+    notes : dict
+        For each role, and for what else was detected or left out, a phrase for the user.
+    left_out : dict
+        Columns that were not read, and why.
+    header : tuple of str
+        All columns of the (first) file.
+    """
+
+    panel: Panel
+    roles: Roles
+    notes: dict[str, str]
+    left_out: dict[str, str]
+    header: tuple[str, ...] = ()
+
+    @property
+    def summary(self) -> str:
+        """One line: detected columns, columns left out, and the size of the data."""
+        roles = ", ".join(self.notes[role] for role in ROLES if role in self.notes)
+        other = [text for key, text in self.notes.items() if key not in ROLES]
+        parts = filter(None, [roles, *other, _size(self.panel)])
+        return f"{self.panel.source}: {'; '.join(parts)}"
+
+
+def read_panel(
+    path: Path,
+    missing: str | None = None,
+    channels: Sequence[str] | None = None,
+    gap: float | None = None,
+    *,
+    labelled: bool = True,
+    group: str | None = None,
+    model_roles: Mapping[str, str | None] = NO_ROLES,
+    **given: str | None,
+) -> Reading:
+    """Read one file; the roles of columns that are not given are detected and listed.
+
+    Parameters
+    ----------
+    path : Path
+        A table or an npz file.
+    missing, gap
+        As in `Panel.from_frame`.
+    channels : sequence of str, optional
+        Columns with measurements; by default all but text, counters and empty ones.
+    labelled : bool
+        Whether to look for a regime column.
+    group : str, optional
+        Column that names what is held out together; it is never detected.
+    model_roles : mapping, optional
+        Columns of the recordings that a model was fitted to, used where they are present.
+    **given : str
+        Columns named by the user: `time`, `series`, `regime`.
+
+    Returns
+    -------
+    Reading
+        The Panel, and what was detected.
+
+    Raises
+    ------
+    DataError
+        If the file, a column or a cell cannot be used.
+    """
+    if not has_type(path, TABLES):
+        panel = Panel.read(path, missing=missing, gap=gap, group=group, **given)
+        panel = panel if channels is None else with_channels(panel, channels)
+        return Reading(panel, Roles(), {}, {})
+    with open_table(path) as table:
+        columns = ColumnRoles.from_header(
+            table.header, channels, labelled, given, group, model_roles
+        )
+        frame = table.frame(columns.text_columns())
+        reading = _read(frame, columns, missing, gap, table)
+    if columns.series is None:
+        panel = replace(reading.panel, names=np.array([file_stem(path)]))
+        reading = reading._replace(panel=panel)
+    if has_type(path, (".csv", ".csv.gz")) and str(table.dialect):
+        reading.notes["dialect"] = f"{table.dialect} (detected)"
+    return reading._replace(header=tuple(table.header))
+
+
+def read_frame(
+    frame: pd.DataFrame,
+    missing: str | None = None,
+    channels: Sequence[str] | None = None,
+    *,
+    labelled: bool = True,
+    model_roles: Mapping[str, str | None] = NO_ROLES,
+) -> Reading:
+    """Read a frame as `read_panel` reads a file."""
+    frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
+    header = list(frame.columns)
+    columns = ColumnRoles.from_header(header, channels, labelled, {}, None, model_roles)
+    return _read(frame, columns, missing, None)
+
+
+def _read(
+    frame: pd.DataFrame, columns: ColumnRoles, missing: str | None, gap: float | None,
+    table: TableSource | None = None,
+) -> Reading:  # fmt: skip
+    frame = columns.resolve(frame)
+    roles = Roles(
+        time=columns.time, series=columns.series, regime=columns.regime, group=columns.group,
+        channels=columns.channels, missing=missing, gap=gap,
+    )  # fmt: skip
+    origin = () if table is None else (table.path.name, table.row_name)
+    panel = Panel.from_parts(frame_parts(frame, roles, *origin))
+    if columns.restarts:
+        roles["series"] = None
+        panel = replace(panel, preparation=replace(panel.preparation, series=None))
+    return Reading(panel, roles, columns.notes(), columns.left_out)
+
+
+def read_inputs(
+    sources: Sequence[Path],
+    missing: str | None = None,
+    channels: Sequence[str] | None = None,
+    gap: float | None = None,
+    *,
+    labelled: bool = True,
+    size: str | None = None,
+    group: str | None = None,
+    model_roles: Mapping[str, str | None] = NO_ROLES,
+    **given: str | None,
+) -> Reading:
+    """Read all files that the sources mean into one Panel.
+
+    The roles of columns are detected in the first file, and the others must have the same.
+
+    Parameters
+    ----------
+    sources : sequence of Path
+        Files, folders and patterns of tables and npz files; or videos and folders of images.
+    missing, channels, gap, labelled, group, model_roles, **given
+        As in `read_panel`.
+    size : str, optional
+        HEIGHTxWIDTH to which pictures are resized.
+
+    Returns
+    -------
+    Reading
+        The Panel, and what was detected.
+
+    Raises
+    ------
+    DataError
+        If there is no data, or a file, a column or a cell cannot be used.
+    """
+    files, recordings = find_inputs(sources)
+    if recordings:
+        return _read_pictures(recordings, labelled, size, gap)
+    options: dict[str, Any] = {
+        "missing": missing, "gap": gap, "labelled": labelled, "group": group, **given,
+    }  # fmt: skip
+    first = read_panel(files[0], channels=channels, model_roles=model_roles, **options)
+    if len(files) == 1:
+        return first
+    as_first = {role: first.roles.get(role) for role in ROLES} if first.roles else {}
+    readings = [first]
+    for path in files[1:]:
+        roles = as_first if has_type(path, TABLES) else dict.fromkeys(ROLES)
+        readings.append(read_panel(path, channels=first.panel.channels, **options | roles))
+    labels = file_labels(files)
+    panels = [_with_name(*pair) for pair in zip(readings, labels, strict=True)]
+    notes = dict(first.notes)
+    if notes and first.roles.get("series") is None:
+        notes["series"] = notes["series"].replace("no series", "one series per file")
+    regimes = None
+    folders = [path.resolve().parent.name for path in files]
+    if labelled and len(set(folders)) > 1 and not any(panel.labelled for panel in panels):
+        regimes, notes["regime"] = folders, "regime = name of the folder (detected)"
+    headers = [set(reading.header) - {""} for reading in readings if reading.header]
+    extra = sorted(set().union(*headers) - headers[0]) if headers and channels is None else []
+    if extra:
+        notes["extra"] = f"not in {files[0].name}, so left out: {listed(extra, 5)}"
+    source = f"{len(files)} files, {files[0].name} to {files[-1].name}"
+    return first._replace(panel=join_panels(panels, labels, source, regimes), notes=notes)
+
+
+def join_panels(
     panels: Sequence[Panel],
     labels: Sequence[str],
     source: str,
     regimes: Sequence[str] | None = None,
 ) -> Panel:
-    """One panel; series whose name appears in several get the label of theirs in front.
+    """Join panels; where names of series repeat, each gets the label of its panel in front.
 
-    `regimes` names one regime for each panel, for data that has no labels of its own.
+    `regimes` names one regime for each panel, for data without labels.
     """
     first = panels[0]
     for panel in panels[1:]:
@@ -28,19 +229,16 @@ def joined(
             what = f"the channels are {listed(panel.channels, 8)}"
             fix = f"give all files the channels {listed(first.channels, 8)} of {first.source}"
             raise DataError(what, where=panel.source, fix=fix)
-    names = [panel.names.tolist() for panel in panels]
-    every = [name for group in names for name in group]
-    if len(set(every)) < len(every):
-        names = [
-            [f"{label}/{name}" for name in group]
-            for label, group in zip(labels, names, strict=True)
-        ]
-    codes, known = _codes(panels) if regimes is None else _codes_of(panels, regimes)
+    names = [name for panel in panels for name in panel.names.tolist()]
+    if len(set(names)) < len(names):
+        pairs = zip(labels, panels, strict=True)
+        names = [f"{label}/{name}" for label, panel in pairs for name in panel.names.tolist()]
+    codes, known = _codes(panels, regimes)
     lengths = np.concatenate([panel.lengths for panel in panels])
     return Panel(
-        values=join_rows([panel.values for panel in panels]),
+        values=concatenate_rows([panel.values for panel in panels]),
         offsets=np.concatenate([[0], np.cumsum(lengths)]),
-        names=np.array([name for group in names for name in group]),
+        names=np.array(names),
         time=_times(panels),
         codes=codes,
         regimes=known,
@@ -48,11 +246,12 @@ def joined(
         gap=first.gap,
         source=source,
         groups=_groups(panels),
+        preparation=first.preparation,
     )
 
 
 def _groups(panels: Sequence[Panel]) -> np.ndarray | None:
-    """Groups of all series; none where some panel has none."""
+    """Return the groups of all series; None where some panel has none."""
     found = [panel.groups for panel in panels if panel.groups is not None]
     return np.concatenate(found) if len(found) == len(panels) else None
 
@@ -75,23 +274,69 @@ def _times(panels: Sequence[Panel]) -> np.ndarray | None:
     return np.concatenate(times)
 
 
-def _codes(panels: Sequence[Panel]) -> tuple[np.ndarray | None, tuple[str, ...]]:
-    """Labels by name: panels number their regimes each for itself."""
+def _codes(
+    panels: Sequence[Panel], regimes: Sequence[str] | None
+) -> tuple[np.ndarray | None, tuple[str, ...]]:
+    """Return labels by name, as each panel numbers its own regimes."""
+    if regimes is not None:
+        names = sorted(set(regimes), key=natural_key)
+        one = [names.index(regime) for regime in regimes]
+        return np.repeat(one, [panel.rows for panel in panels]), tuple(names)
     if not any(panel.labelled for panel in panels):
         return None, ()
     names = sorted({name for panel in panels for name in panel.regimes}, key=natural_key)
-    codes = []
-    for panel in panels:
-        if panel.codes is None:
-            codes.append(np.full(panel.rows, -1))
-        else:
-            codes.append(np.array([*map(names.index, panel.regimes), -1])[panel.codes])
+    codes = [
+        np.full(panel.rows, -1)
+        if panel.codes is None
+        else np.array([*map(names.index, panel.regimes), -1])[panel.codes]
+        for panel in panels
+    ]
     return np.concatenate(codes), tuple(names)
 
 
-def _codes_of(
-    panels: Sequence[Panel], regimes: Sequence[str]
-) -> tuple[np.ndarray, tuple[str, ...]]:
-    names = sorted(set(regimes), key=natural_key)
-    codes = [names.index(regime) for regime in regimes]
-    return np.repeat(codes, [panel.rows for panel in panels]), tuple(names)
+def _read_pictures(
+    recordings: Sequence[Path], labelled: bool, size: str | None, gap: float | None
+) -> Reading:
+    """Read pictures; where recordings lie in several folders, the folder is the regime."""
+    folders = {path.resolve().parent.name for path in recordings}
+    by_folder = labelled and len(folders) > 1
+    panel = Panel.from_pictures(
+        recording_names(recordings),
+        regime="folder" if by_folder else None,
+        size=None if size is None else parse_size(size),
+        gap=gap,
+    )
+    notes = {"regime": "regime = name of the folder (detected)"} if by_folder else {}
+    return Reading(panel, Roles(), notes, {})
+
+
+def with_channels(panel: Panel, channels: Sequence[str]) -> Panel:
+    """Return the panel with these channels, in this order."""
+    if tuple(channels) == panel.channels:
+        return panel
+    for name in channels:
+        if name not in panel.channels:
+            what, fix = f"there is no channel {shown(name)}", listed(panel.channels)
+            raise DataError(what, where=panel.source, fix=f"the channels are {fix}")
+    chosen = [panel.channels.index(name) for name in channels]
+    return replace(panel, values=panel.values[:, chosen], channels=tuple(channels))
+
+
+def _with_name(reading: Reading, label: str) -> Panel:
+    """Name the series of a table without a series column after its file."""
+    if reading.notes and reading.roles.get("series") is None and len(reading.panel) == 1:
+        return replace(reading.panel, names=np.array([label]))
+    return reading.panel
+
+
+def _size(panel: Panel) -> str:
+    """Describe series, rows, channels or pixels, and regimes."""
+    names = ", ".join(panel.channels[:8]) + (", ..." if len(panel.channels) > 8 else "")
+    several = "s" if len(panel.channels) != 1 else ""
+    counts = f"{len(panel):,} series, {panel.rows:,} rows, "
+    if panel.is_image:
+        counts += f"pictures of {panel.shape[0]} x {panel.shape[1]} pixels"
+    else:
+        counts += f"{len(panel.channels)} channel{several} ({names})"
+    regimes = f"; regimes: {', '.join(panel.regimes[:12])}" if panel.labelled else ""
+    return counts + regimes + (", ..." if len(panel.regimes) > 12 else "")

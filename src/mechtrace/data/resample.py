@@ -1,25 +1,44 @@
-"""Recordings at another rate, and without a level or a trend that is not of interest."""
+"""Resampling to another rate, and removal of a level or a trend."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from .errors import ConfigError, DataError
-from .series import Panel
+from ..errors import ConfigError, DataError
+from ..io.parts import Preparation
+
+if TYPE_CHECKING:
+    from .panel import Panel
 
 Trend = Literal["mean", "line"]
 
 
 def resampled(panel: Panel, rate: float) -> Panel:
-    """The panel with so many rows per unit of time (per second for dates), evenly spaced.
+    """Resample every series to an even grid.
 
-    Rows without a time are one unit apart.
-    To a lower rate rows are averaged, so that nothing fast is folded into something slow; to a
-    higher one they are joined by straight lines. Gaps stay gaps: a row whose neighbours lie
-    further apart than `panel.max_step` is missing. A label is that of the nearest row.
+    To a lower rate rows are averaged over each step, against aliasing; to a higher one they are
+    interpolated linearly. A row between two others that are further apart than `panel.max_step`
+    is missing. Its label is that of the nearest row.
+
+    Parameters
+    ----------
+    panel : Panel
+        The recordings; rows without time stamps are one unit apart.
+    rate : float
+        Rows per unit of time (per second for dates).
+
+    Returns
+    -------
+    Panel
+        The resampled recordings.
+
+    Raises
+    ------
+    ConfigError, DataError
+        If the rate is not positive, or the panel holds pictures.
     """
     if not rate > 0:
         raise ConfigError(f"rate = {rate:g}", fix="use a positive number of rows per unit of time")
@@ -36,14 +55,30 @@ def resampled(panel: Panel, rate: float) -> Panel:
         time=np.concatenate(times),
         codes=None if panel.codes is None else np.concatenate(codes),
         gap=None,
+        default_gap=None,
+        preparation=Preparation.of(panel).overridden(
+            rate=rate, step=panel.usual_step if np.isfinite(panel.usual_step) else None
+        ),
     )
 
 
 def detrended(panel: Panel, trend: Trend = "mean") -> Panel:
-    """The panel without each channel's mean, or straight line in time, of each series.
+    """Subtract the mean, or a line fitted in time, from each channel of each series.
 
-    For channels whose level says which sensor it was rather than which regime; where levels tell
-    the regimes apart, it removes just that.
+    For channels whose level depends on the sensor rather than on the regime; where levels tell the
+    regimes apart, it removes just that.
+
+    Parameters
+    ----------
+    panel : Panel
+        The recordings.
+    trend : {"mean", "line"}
+        What to subtract.
+
+    Returns
+    -------
+    Panel
+        The recordings in float64.
     """
     if trend not in ("mean", "line"):
         raise ConfigError(f"detrend = {trend!r}", fix="use mean or line")
@@ -60,11 +95,11 @@ def detrended(panel: Panel, trend: Trend = "mean") -> Panel:
                 column -= level + slope * clock
             elif known.any():
                 column -= column[known].mean()
-    return replace(panel, values=values)
+    return replace(panel, values=values, preparation=panel.preparation.overridden(detrend=trend))
 
 
 def steps_in(panel: Panel, seconds: float) -> int:
-    """How many rows a stretch of time is, at least one."""
+    """Return the number of rows in a duration, at least one."""
     step = panel.usual_step
     if not np.isfinite(step) or not seconds > 0:
         raise ConfigError(f"{seconds:g} is no stretch of time", fix="use a positive number")
@@ -72,14 +107,14 @@ def steps_in(panel: Panel, seconds: float) -> int:
 
 
 def _one(panel: Panel, i: int, step: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Values, times and codes of one series on an even grid from its first row on."""
+    """Return values, times and codes of one series on an even grid from its first row on."""
     rows = slice(panel.offsets[i], panel.offsets[i + 1])
     values, time = np.asarray(panel.values[rows], dtype=float), panel.time_of(i)
     seen = panel.observed()[rows]
     clock = _since_start(time)
     usual = panel.usual_step
     averaged = step > 1.5 * usual
-    # the first average is of a whole cell of rows, whose middle is its moment
+    # the first average is over a whole step, and stands at its middle
     first = (step - usual) / 2 if averaged else 0.0
     # stamps are rounded: a last row that is late by a thousandth of a step still counts
     count = max(1, int((clock[-1] - 2 * first) / step + 1e-3) + 1)
@@ -98,7 +133,7 @@ def _one(panel: Panel, i: int, step: float) -> tuple[np.ndarray, np.ndarray, np.
 def _cell_means(
     values: np.ndarray, clock: np.ndarray, grid: np.ndarray, step: float
 ) -> np.ndarray:
-    """Mean over the rows within half a step of each moment; NaN where there is none."""
+    """Average the rows within half a step of each grid point; NaN where there is none."""
     # a row on the border counts for the later cell, whatever rounding says
     cell = np.floor((clock - grid[0]) / step + 0.5 + 1e-6).astype(int)
     inside = (cell >= 0) & (cell < len(grid))
@@ -110,12 +145,12 @@ def _cell_means(
 
 
 def _lines(values: np.ndarray, clock: np.ndarray, grid: np.ndarray, step: float) -> np.ndarray:
-    """Straight lines between the rows."""
+    """Interpolate linearly between the rows."""
     return np.column_stack([np.interp(grid, clock, column) for column in values.T])
 
 
 def _in_gap(grid: np.ndarray, clock: np.ndarray, longest: float) -> np.ndarray:
-    """Moments between two rows that lie further apart than allowed, or beyond all rows."""
+    """Mask grid points between two rows that are too far apart, or before the first row."""
     after = np.searchsorted(clock, grid - 1e-9 * longest)
     before = np.searchsorted(clock, grid + 1e-9 * longest, side="right") - 1
     padded = np.concatenate([clock, [np.inf]])
@@ -135,7 +170,7 @@ def _since_start(time: np.ndarray) -> np.ndarray:
 
 
 def _stamps(time: np.ndarray, grid: np.ndarray) -> np.ndarray:
-    """The grid on the user's own clock."""
+    """Return the grid in the time of the user."""
     if time.dtype.kind == "M":
         return time[0] + np.round(grid * 1e9).astype("timedelta64[ns]")
     return float(time[0]) + grid

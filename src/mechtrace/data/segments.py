@@ -1,71 +1,90 @@
-"""Runs of rows that belong together, splits by series, and batches of crops for training."""
+"""Runs of rows without a gap, splits by series, and batches of crops for training."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 import numpy as np
 
-from .errors import DataError
-from .frames import pick_rows, row_chunks
-from .series import Panel
+from ..errors import DataError
+from ..io.frames import take_rows
+from .panel import Panel
 
-CHUNK_ROWS = 1 << 16
-#: Frames from which the units of pictures are measured; more would say the same.
-MEASURED_FRAMES = 1 << 14
+#: Rows of the pieces that `subsample_runs` cuts runs into.
+STRETCH = 256
 
 
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """Stretches of rows without a gap: one series, one regime, nothing missing."""
+    """Unbroken runs of observed rows: run i owns the rows ``start[i]:start[i] + length[i]``.
+
+    Attributes
+    ----------
+    start, length : ndarray
+        First row and number of rows of each run.
+    series, regime : ndarray
+        Number of its series, and code of its regime (-1 where unlabelled).
+    group : ndarray or None
+        What is held out together; each series alone if None.
+    """
 
     start: np.ndarray
     length: np.ndarray
     series: np.ndarray
     regime: np.ndarray
-    group: np.ndarray | None = None  # what is held out together; each series alone if None
+    group: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.start)
 
     @property
     def rows(self) -> int:
-        """Rows in all runs."""
+        """Number of rows in all runs."""
         return int(self.length.sum())
 
-    def within(self) -> np.ndarray:
-        """Of each row in turn, its place in its run: (rows,)."""
+    def position_in_run(self) -> np.ndarray:
+        """Return the position of each row inside its run, (rows,)."""
         return np.arange(self.rows) - np.repeat(np.cumsum(self.length) - self.length, self.length)
 
     def row_numbers(self) -> np.ndarray:
-        """The rows of all runs, one run after the other: (rows,)."""
-        return np.repeat(self.start, self.length) + self.within()
+        """Return the rows of all runs, one run after the other, (rows,)."""
+        return np.repeat(self.start, self.length) + self.position_in_run()
 
     def rows_with_past(self, past: int) -> np.ndarray:
-        """Rows that have so many rows before them in their run."""
-        return self.row_numbers()[self.within() >= past]
+        """Return the rows with at least `past` rows before them in their run."""
+        return self.row_numbers()[self.position_in_run() >= past]
 
     def __add__(self, other: Runs) -> Runs:
-        return Runs(
-            np.append(self.start, other.start),
-            np.append(self.length, other.length),
-            np.append(self.series, other.series),
-            np.append(self.regime, other.regime),
-            None if self.group is None or other.group is None
-            else np.append(self.group, other.group),
-        )  # fmt: skip
+        pairs = {f.name: (getattr(self, f.name), getattr(other, f.name)) for f in fields(Runs)}
+        arrays: dict[str, Any] = {
+            name: None if a is None or b is None else np.append(a, b)
+            for name, (a, b) in pairs.items()
+        }
+        return Runs(**arrays)
 
     def where(self, keep: np.ndarray) -> Runs:
-        """Only the runs of a mask or an index."""
+        """Return the runs of a mask or an index."""
         group = None if self.group is None else self.group[keep]
-        return Runs(
-            self.start[keep], self.length[keep], self.series[keep], self.regime[keep], group
-        )
+        start, length = self.start[keep], self.length[keep]
+        return Runs(start, length, self.series[keep], self.regime[keep], group)
 
 
 def find_runs(panel: Panel, *, by_regime: bool) -> Runs:
-    """Every unbroken stretch of observed rows; `by_regime`: labelled, and of one regime."""
+    """Find every unbroken run of observed rows.
+
+    Parameters
+    ----------
+    panel : Panel
+        The recordings; `panel.breaks()` tells where a run ends.
+    by_regime : bool
+        Use labelled rows only, and end runs where the regime changes.
+
+    Returns
+    -------
+    Runs
+        In the order of the rows.
+    """
     usable = panel.observed()
     new = panel.breaks().copy()
     codes = np.full(panel.rows, -1) if panel.codes is None else panel.codes
@@ -82,37 +101,56 @@ def find_runs(panel: Panel, *, by_regime: bool) -> Runs:
     return Runs(start, end - start, series, codes[start], group)
 
 
-def pieces_of(panel: Panel, runs: Runs) -> Panel:
-    """Each run as a series of its own, without labels, so that nothing else comes along."""
+def runs_as_series(panel: Panel, runs: Runs) -> Panel:
+    """Return a panel in which each run is a series of its own, without time and labels."""
     return replace(
         panel,
-        values=pick_rows(panel.values, runs.row_numbers()),
+        values=take_rows(panel.values, runs.row_numbers()),
         offsets=np.concatenate([[0], np.cumsum(runs.length)]),
         names=np.arange(len(runs)).astype(str),
         time=None,
         codes=None,
         regimes=(),
-        gap=None,  # of the user's own clock, which is left behind
+        gap=None,  # in the time that is dropped here
+        default_gap=None,
         groups=runs.group,
     )
 
 
 def positions(panel: Panel) -> np.ndarray:
-    """Of each row, how many rows came before it without a gap; -1 if it was not observed."""
+    """Return the number of rows before each row without a gap; -1 where not observed."""
     runs = find_runs(panel, by_regime=False)
     out = np.full(panel.rows, -1)
-    out[runs.row_numbers()] = runs.within()
+    out[runs.row_numbers()] = runs.position_in_run()
     return out
 
 
-def side_by_side(panel: Panel) -> tuple[np.ndarray, np.ndarray]:
-    """Row numbers (T, S) of all series, step by step, and the position of each; -1 on padding."""
+def padded_rows(panel: Panel) -> tuple[np.ndarray, np.ndarray]:
+    """Return row numbers (T, S) of all series, and `positions`, -1 on padding."""
     rows, real = crop_rows(panel.offsets[:-1], panel.lengths, int(panel.lengths.max()))
     return rows.T, np.where(real, positions(panel)[rows], -1).T
 
 
 def training_runs(panel: Panel, lags: int) -> Runs:
-    """Labelled runs that are long enough to learn from; every regime must have one."""
+    """Find the labelled runs that are long enough to learn from.
+
+    Parameters
+    ----------
+    panel : Panel
+        Recordings of at least two regimes.
+    lags : int
+        Number of past rows that a transition depends on.
+
+    Returns
+    -------
+    Runs
+        Runs of more than `lags` rows.
+
+    Raises
+    ------
+    DataError
+        If there are fewer than two regimes, or one has no such run.
+    """
     if panel.codes is None or not (panel.codes >= 0).any():
         raise DataError(
             "there are no regime labels to learn from",
@@ -140,12 +178,64 @@ def training_runs(panel: Panel, lags: int) -> Runs:
     return runs.where(runs.length > lags)
 
 
-def split_runs(runs: Runs, share: float, lags: int, seed: int) -> tuple[Runs, Runs]:
-    """Training and held-out runs, split by series; every regime keeps some of both if it can.
+def cumcount(code: np.ndarray) -> np.ndarray:
+    """Return the position of each element among those of the same code.
 
-    Series of one group (a subject) go together, as a new recording will be of another one; where
-    a regime has a single group, its series are split all the same. A regime with a single series
-    gives the end of its longest run instead, and nothing if that is too short to be cut.
+    >>> cumcount(np.array([0, 1, 0, 0, 1])).tolist()
+    [0, 0, 1, 2, 1]
+    """
+    order = np.argsort(code, kind="stable")
+    first = np.searchsorted(code[order], code[order])
+    out = np.empty(len(code), int)
+    out[order] = np.arange(len(code)) - first
+    return out
+
+
+def subsample_runs(runs: Runs, most: int, random: np.random.Generator) -> Runs:
+    """Draw about `most` rows of each regime in pieces; all runs where no regime has more.
+
+    Pieces are drawn from each series in turn, so that short series are not left out.
+    """
+    if np.bincount(runs.regime, runs.length).max() <= most:
+        return runs
+    count = -(-runs.length // STRETCH)
+    run = np.repeat(np.arange(len(runs)), count)
+    first = STRETCH * (np.arange(len(run)) - np.repeat(np.cumsum(count) - count, count))
+    cut = runs.where(run)
+    length = np.minimum(cut.length - first, STRETCH)
+    cut = replace(cut, start=cut.start + first, length=length)
+    cut = cut.where(random.permutation(len(cut)))
+    turn = cumcount(cut.regime * (cut.series.max() + 1) + cut.series)
+    cut = cut.where(np.argsort(turn, kind="stable"))
+    chosen = []
+    for code in np.unique(cut.regime):
+        mine = np.flatnonzero(cut.regime == code)
+        before = np.cumsum(cut.length[mine]) - cut.length[mine]
+        chosen.append(mine[before < most])
+    return cut.where(np.concatenate(chosen))
+
+
+def split_runs(runs: Runs, share: float, lags: int, seed: int) -> tuple[Runs, Runs]:
+    """Split runs into training and held-out ones, by group or series and never by row.
+
+    Where a regime has a single group, its series are split all the same. Of a regime with a single
+    series the end of its longest run is held out, if that is long enough to be cut.
+
+    Parameters
+    ----------
+    runs : Runs
+        From `training_runs`.
+    share : float
+        Share of the series of each regime to hold out.
+    lags : int
+        Both parts of a run that is cut have more than this many rows.
+    seed : int
+        Decides which series are held out.
+
+    Returns
+    -------
+    train, held_out : Runs
+        Every regime is in both where possible.
     """
     if share == 0:
         return runs, runs.where(np.zeros(len(runs), bool))
@@ -168,42 +258,40 @@ def _held_out_series(runs: Runs, share: float, seed: int) -> np.ndarray:
     rng = np.random.default_rng([seed, 7])
     pairs = np.unique(np.stack([runs.series, runs.regime]), axis=1)
     order = rng.permutation(pairs.shape[1])
-    series, regime = pairs[0, order], pairs[1, order]
-    mixed = len(np.unique(series)) < len(series)
-    held: list[int] = []
-    for code in np.unique(regime):
-        mine = series[regime == code]
-        want = min(max(1, round(share * len(mine))), len(mine) - 1)
-        if not mixed:
-            held += mine[:want].tolist()
-            continue
-        # Series that hold several regimes: taking one away must leave training data of each.
-        for candidate in mine:
-            if np.isin(mine, held).sum() >= want:
+    names, series = np.unique(pairs[0, order], return_inverse=True)
+    kinds, regime = np.unique(pairs[1, order], return_inverse=True)
+    holds = np.zeros((len(names), len(kinds)), int)
+    holds[series, regime] = 1
+    held, out, total = np.zeros(len(names), bool), np.zeros(len(kinds), int), holds.sum(axis=0)
+    for code, count in enumerate(total):
+        want = min(max(1, round(share * count)), count - 1)
+        for candidate in series[regime == code]:
+            if out[code] >= want:
                 break
-            trial = [*held, int(candidate)]
-            left = regime[~np.isin(series, trial)]
-            if len(np.unique(left)) == len(np.unique(regime)):
-                held = trial
-    return np.array(sorted(set(held)), dtype=int)
+            # a series may hold several regimes: taking it away must leave training data of each
+            if not held[candidate] and (out + holds[candidate] < total).all():
+                held[candidate] = True
+                out += holds[candidate]
+    return names[held]
 
 
 def _held_out_groups(runs: Runs, share: float, seed: int) -> np.ndarray:
-    """Groups in random order, until each regime has its share of series; training keeps all."""
+    """Take groups in random order until each regime has its share; training keeps all regimes."""
     assert runs.group is not None
     _, first = np.unique(np.stack([runs.series, runs.regime]), axis=1, return_index=True)
     regime, group = runs.regime[first], runs.group[first]
-    names = np.random.default_rng([seed, 7]).permutation(np.unique(group))
-    kinds, total = np.unique(regime, return_counts=True)
+    names, group = np.unique(group, return_inverse=True)
+    kinds, regime = np.unique(regime, return_inverse=True)
+    holds = np.zeros((len(names), len(kinds)), int)
+    np.add.at(holds, (group, regime), 1)
+    held, out, total = np.zeros(len(names), bool), np.zeros(len(kinds), int), holds.sum(axis=0)
     want = np.maximum(1, np.round(share * total))
-    held: list[str] = []
-    for name in names:
-        mine = np.isin(kinds, regime[group == name])
-        out, left = np.isin(group, held), ~np.isin(group, [*held, name])
-        lacks = [(out & (regime == k)).sum() < w for k, w in zip(kinds, want, strict=True)]
-        if (mine & lacks).any() and len(np.unique(regime[left])) == len(kinds):
-            held.append(str(name))
-    return np.array(held, dtype=np.str_)
+    for name in np.random.default_rng([seed, 7]).permutation(len(names)):
+        lacks = (holds[name] > 0) & (out < want)
+        if lacks.any() and (out + holds[name] < total).all():
+            held[name] = True
+            out += holds[name]
+    return names[held]
 
 
 def _cut_tail(train: Runs, code: int, share: float, lags: int) -> tuple[Runs, Runs]:
@@ -213,72 +301,30 @@ def _cut_tail(train: Runs, code: int, share: float, lags: int) -> tuple[Runs, Ru
     tail = min(max(lags + 1, round(share * length)), length - lags - 1)
     if tail <= lags:
         return train, train.where(np.zeros(len(train), bool))
-    cut = train.length.copy()
+    cut, rest = train.length.copy(), train.where(np.array([run]))
     cut[run] = length - tail
-    rest = Runs(
-        train.start[[run]] + length - tail,
-        np.array([tail]),
-        train.series[[run]],
-        train.regime[[run]],
-        None if train.group is None else train.group[[run]],
-    )
+    rest = replace(rest, start=rest.start + length - tail, length=np.array([tail]))
     return replace(train, length=cut), rest
-
-
-@dataclass(frozen=True, eq=False)
-class Standardiser:
-    """Centre and scale of each channel; a constant channel keeps scale 1."""
-
-    centre: np.ndarray
-    scale: np.ndarray
-
-    @classmethod
-    def of(cls, panel: Panel, runs: Runs) -> Standardiser:
-        """Measured in one sweep, piece by piece, so that a mapped file is never loaded whole."""
-        used = np.zeros(panel.rows + 1, dtype=np.int32)
-        np.add.at(used, runs.start, 1)
-        np.add.at(used, runs.start + runs.length, -1)
-        mask = np.cumsum(used[:-1]) > 0
-        count = 0
-        mean = np.zeros(panel.shape)
-        moment = np.zeros(panel.shape)
-        for block in _frames_of(panel, mask) if panel.is_image else _rows_of(panel, mask):
-            block_mean = block.mean(axis=0)
-            shift = block_mean - mean
-            total = count + len(block)
-            moment += ((block - block_mean) ** 2).sum(axis=0)
-            moment += shift**2 * count * len(block) / total
-            mean += shift * len(block) / total
-            count = total
-        deviation = np.sqrt(moment / count)
-        if panel.is_image:  # dead pixels must not be blown up: one scale for the whole frame
-            deviation = np.full_like(deviation, np.sqrt((deviation**2).mean()))
-        constant = deviation <= 1e-9 * np.maximum(np.abs(mean), 1e-9)
-        return cls(mean, np.where(constant, 1.0, deviation))
-
-
-def _rows_of(panel: Panel, mask: np.ndarray) -> Iterator[np.ndarray]:
-    for first in range(0, panel.rows, CHUNK_ROWS):
-        rows = slice(first, first + CHUNK_ROWS)
-        if mask[rows].any():
-            yield np.asarray(panel.values[rows])[mask[rows]].astype(np.float64)
-
-
-def _frames_of(panel: Panel, mask: np.ndarray) -> Iterator[np.ndarray]:
-    rows = np.flatnonzero(mask)
-    if len(rows) > MEASURED_FRAMES:
-        rows = np.random.default_rng(0).choice(rows, MEASURED_FRAMES, replace=False)
-        rows.sort()  # as they lie in the file
-    for some in row_chunks(panel.values, len(rows)):
-        yield np.take(panel.values, rows[some], axis=0).astype(np.float64)
 
 
 @dataclass(eq=False)
 class CropSampler:
-    """Balanced batches: for each regime so many crops of equal length, (K, B) starts and lengths.
+    """Balanced batches of crops: B of each of K regimes, a function of seed and step alone.
 
-    A batch is a function of the seed and the step alone, so a resumed run sees the same batches.
-    A run longer than the crop is entered at a random place; a shorter one is used whole.
+    A run longer than the crop is cropped at a random place; a shorter one is used whole.
+
+    Parameters
+    ----------
+    runs : Runs
+        Runs to crop.
+    regimes : int
+        Number of regimes K.
+    per_regime : int
+        Crops of each regime in a batch, B.
+    length : int
+        Rows of a crop.
+    seed : int
+        Seed of the draws.
     """
 
     runs: Runs
@@ -290,7 +336,7 @@ class CropSampler:
     _orders: dict[tuple[int, int], np.ndarray] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """List the places of each regime: a long run appears once for each crop it could fill."""
+        """List the runs of each regime, once for each crop that they can fill."""
         fills = np.maximum(1, self.runs.length // self.length)
         self._slots = []
         for code in range(self.regimes):
@@ -300,11 +346,11 @@ class CropSampler:
 
     @property
     def padded(self) -> bool:
-        """Whether some crop is shorter than the batch."""
+        """Whether some crops are shorter than `length`."""
         return bool((self.runs.length < self.length).any())
 
     def batch(self, step: int) -> tuple[np.ndarray, np.ndarray]:
-        """First rows and lengths, both (K, B), of this step's crops."""
+        """Return first rows and lengths, both (K, B), of the crops of a step."""
         chosen = np.stack([self._choose(code, step) for code in range(self.regimes)])
         length = np.minimum(self.runs.length[chosen], self.length)
         free = self.runs.length[chosen] - length
@@ -335,9 +381,19 @@ class CropSampler:
 
 
 def crop_rows(start: np.ndarray, length: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]:
-    """Row numbers (..., steps) of crops, the last row repeated on padding, and which are real."""
-    step = np.arange(steps)
-    return (
-        start[..., None] + np.minimum(step, length[..., None] - 1),
-        step < length[..., None],
-    )
+    """List the rows of crops that are padded to the same number of steps.
+
+    Parameters
+    ----------
+    start, length : ndarray
+        First row and number of rows of each crop, of shape (...).
+    steps : int
+        Rows of a padded crop.
+
+    Returns
+    -------
+    rows, real : ndarray
+        Row numbers (..., steps), the last repeated on padding; mask of the rows not padded.
+    """
+    step, length = np.arange(steps), length[..., None]
+    return start[..., None] + np.minimum(step, length - 1), step < length

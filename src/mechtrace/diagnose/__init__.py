@@ -1,6 +1,9 @@
-"""Can this curve be trusted? Compute first, judge afterwards. No torch in this room."""
+"""Can the recovered trajectory be trusted? Findings and a verdict.
 
-from .findings import Diagnosis, Finding
-from .judge import diagnose
+Enters: a Trajectory and the statistics of pure regimes. Happens: separation of the mechanisms,
+goodness of fit, assumptions and shape are measured and graded. Leaves: `Diagnosis`.
+"""
 
-__all__ = ["Diagnosis", "Finding", "diagnose"]
+from .._runtime.lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

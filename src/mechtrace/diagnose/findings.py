@@ -1,19 +1,24 @@
-"""What a diagnosis consists of."""
+"""Findings and the diagnosis they form."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal
+
+from .._runtime.lazy import render
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Level = Literal["good", "caution", "bad"]
-VERDICTS = {"good": "trust", "caution": "caution", "bad": "do not trust"}
+#: `untestable`: no data can show it; no value, and no influence on the verdict.
+Level = Literal["good", "caution", "bad", "untestable"]
+#: Verdict by the worst level, the worst first.
+VERDICTS = {"bad": "do not trust", "caution": "caution", "good": "trust"}
 
 
 def graded(value: float, caution: float, bad: float) -> Level:
-    """Level of a value that should be small.
+    """Grade a value that should be small.
 
     >>> graded(2.0, caution=1.0, bad=3.0)
     'caution'
@@ -23,7 +28,21 @@ def graded(value: float, caution: float, bad: float) -> Level:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at."""
+    """Result of one check.
+
+    Parameters
+    ----------
+    code : str
+        Name of the check.
+    level : {"good", "caution", "bad", "untestable"}
+        Its grade.
+    value, threshold : float
+        What was measured, and the limit of "good".
+    meaning : str
+        The result in a sentence.
+    next_step : str
+        What to do unless it is good.
+    """
 
     code: str
     level: Level
@@ -34,56 +53,67 @@ class Finding:
 
     def __str__(self) -> str:
         advice = f" -> {self.next_step}" if self.next_step and self.level != "good" else ""
-        return f"{self.level:8}{self.code} = {self.value:.3g}: {self.meaning}{advice}"
+        value = f" = {self.value:.3g}" if self.level != "untestable" else ""
+        return f"{self.level:11}{self.code}{value}: {self.meaning}{advice}"
+
+
+def at_most(
+    code: str, value: float, limit: float, bad: float, meaning: str, next_step: str
+) -> Finding:
+    """Return the finding about a value that should be at most `limit`, and is bad above `bad`."""
+    return Finding(code, graded(value, limit, bad), value, limit, meaning, next_step)
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """All findings about one curve, and the verdict: that of the worst of them."""
+    """All findings about one trajectory; the worst decides the verdict.
+
+    Parameters
+    ----------
+    name : str
+        Name of the recording.
+    findings : tuple of Finding
+        Look one up by its code: `diagnosis["separation"]`.
+    """
 
     name: str
     findings: tuple[Finding, ...]
 
     @property
     def verdict(self) -> str:
-        """trust, caution or do not trust."""
-        order: tuple[Level, ...] = ("bad", "caution", "good")
+        """One of "trust", "caution" and "do not trust"."""
         found = {finding.level for finding in self.findings}
-        return VERDICTS[next((level for level in order if level in found), "good")]
+        return next((name for level, name in VERDICTS.items() if level in found), "trust")
 
     def __getitem__(self, code: str) -> Finding:
         return next(finding for finding in self.findings if finding.code == code)
 
     def to_frame(self) -> pd.DataFrame:
-        """One row per finding."""
+        """Tabulate the findings, one row each."""
         import pandas as pd
 
         return pd.DataFrame([asdict(finding) for finding in self.findings])
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {
-            "name": self.name,
-            "verdict": self.verdict,
-            "findings": [asdict(finding) for finding in self.findings],
-        }
+        """Convert to plain types for JSON, NaN to None."""
+        findings = [asdict(finding) for finding in self.findings]
+        for finding in findings:
+            for key in ("value", "threshold"):
+                finding[key] = finding[key] if isfinite(finding[key]) else None
+        return {"name": self.name, "verdict": self.verdict, "findings": findings}
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {self.verdict}"]
         return "\n".join([*lines, *(f"  {finding}" for finding in self.by_weight())])
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw every finding against its limit; returns matplotlib axes."""
-        from ..plot import diagnosis
-
-        return diagnosis(self, ax)
+        """Draw each finding against its limit; returns matplotlib axes."""
+        return render("diagnosis_plot", self, ax)
 
     def _repr_html_(self) -> str:
-        from ..notebook import diagnosis_html
-
-        return diagnosis_html(self)
+        return render("html", self)
 
     def by_weight(self) -> list[Finding]:
-        """The findings, the worst first."""
-        order = {"bad": 0, "caution": 1, "good": 2}
+        """Sort the findings, the worst first."""
+        order = {"bad": 0, "caution": 1, "good": 2, "untestable": 3}
         return sorted(self.findings, key=lambda finding: order[finding.level])

@@ -1,10 +1,8 @@
-"""Is the recording a mixture of the known mechanisms? A test of right size, and the paper's own.
+"""Convexity test of a recording against mixtures of the known mechanisms.
 
-Two things can be odd about prediction errors. They may depend on the history (`dependence`: what a
-mechanism does that is not in the model), or just be large (`level_test`: a burst, another sensor).
-In both, the filter has not seen the step that it is judged by, so no alpha is fitted to it,
-and what is normal comes from stretches of left-out pure series, dependence over time included.
-Where these are of named groups, a new one may differ from them as much as they do from each other.
+One-step prediction errors may depend on the history (`dependence`: an unknown mechanism) or be
+large (`level_test`: a burst, another sensor). The null distribution of both is resampled from
+held-out pure series. Named groups may differ from a new one as much as from each other.
 """
 
 from __future__ import annotations
@@ -14,63 +12,62 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import ks_2samp
 
-from ..recover.innovations import Observed
-from ..recover.reference import Reference
-from .dependence import Dependence, dependence
-from .resample import PureSeries, front, share_above
+from ..stage2.kalman import Observed
+from ..stage2.pure_statistics import PureRegimeStatistics
+from .dependence import Dependence, PureSeries, dependence, front, share_above
 
 DRAWS = 1000
-#: Numbers (draws x rows) held at once for a long recording.
-ROOM = 20_000_000
-#: Steps over which a local excess is looked for.
+#: Largest number of resampled values (draws x rows).
+MAX_VALUES = 20_000_000
+#: Steps of the window of the local test.
 WINDOW = 8
-#: Pooled trials see an excess of a percent or two, which every learned model has: this is let be.
+#: Excess that is tolerated in pooled trials: every learned model has a percent or two.
 TOLERATED = 1.05
-#: How the allowed false alarms are shared out. Much is kept back: alpha moves in valid transitions
-#: and stands still in pure series, so the filter errs a little more than the latter say. With the
-#: truth as reference, tests at 0.035 and 0.01 raised 0.052 and 0.020 false alarms.
+#: Shares of the significance level that each test gets. Their sum is below 1, because alpha moves
+#: in transitions and not in pure series: with the true model, tests at 0.035 and 0.01 raised 0.052
+#: and 0.020 false alarms.
 TO_DEPENDENCE, TO_LEVEL = 0.65, 0.1
 
 
 @dataclass(frozen=True, eq=False)
 class LevelTest:
-    """How large errors are, in all and in their worst window."""
+    """Size of the errors, overall and in the worst window."""
 
     p_overall: float
     p_window: float
     excess: float  # mean squared error over that of pure series
     peak: int  # first row of the worst window
-    unusual: np.ndarray  # (T,) bool: rows in windows that pure series do not show
-    groups: int  # whose pure series say what is normal; 0 where no groups are named
+    unusual: np.ndarray  # (T,) bool: rows in windows of significant excess
+    groups: int  # of the pure series; 0 where no groups are named
 
     @property
     def p_value(self) -> float:
-        """Of both together (Bonferroni)."""
+        """Corrected p-value of both (Bonferroni)."""
         return min(1.0, 2 * min(self.p_overall, self.p_window))
 
 
 @dataclass(frozen=True, eq=False)
 class Convexity:
-    """Both tests of a recording."""
+    """Result of the convexity test: size of prediction errors, dependence on the history."""
 
     level: LevelTest
-    dependence: Dependence | None  # None where the path or the model does not tell
+    dependence: Dependence | None
 
     @property
     def p_value(self) -> float:
-        """Of both together (Bonferroni, with unequal shares)."""
+        """Corrected p-value of both tests (Bonferroni, with unequal shares)."""
         if self.dependence is None:
             return self.level.p_value
         return min(1.0, self.level.p_value / TO_LEVEL, self.dependence.p_value / TO_DEPENDENCE)
 
     @property
     def depends(self) -> bool:
-        """Whether the oddity is a dependence on the history, which says more than the level."""
+        """Whether the errors depend on the history."""
         odd = self.dependence
         return odd is not None and bool(odd.found) and odd.p_value <= 0.05
 
     def stretches(self) -> list[tuple[int, int]]:
-        """First and last row of what is odd."""
+        """List first and last row of the stretches that are not explained."""
         if self.dependence is not None and self.depends:
             return list(self.dependence.found)
         edges = np.flatnonzero(np.diff(np.concatenate([[0], self.level.unusual, [0]])))
@@ -78,12 +75,18 @@ class Convexity:
 
 
 def convexity(
-    surprise: np.ndarray, observed: Observed | None, reference: Reference, *, trials: int = 1
-) -> Convexity | None:
-    """Test surprises (T,) and what was observed against pure series; None without evidence."""
-    if not np.isfinite(surprise).any() or not np.isfinite(reference.surprise).any():
+    surprise: np.ndarray, observed: Observed | None, reference: PureRegimeStatistics, *,
+    trials: int = 1,
+) -> Convexity | None:  # fmt: skip
+    """Test whether a recording, or pooled trials, is a mixture of the known mechanisms.
+
+    `surprise` (T,) has its normalised innovations, NaN where there is none; `observed` its latents
+    and predictions. None without innovations.
+    """
+    pure = reference.surprise
+    if not np.isfinite(surprise).any() or not np.isfinite(pure).any():
         return None
-    level = level_test(surprise, reference.surprise, reference.group, trials=trials)
+    level = level_test(surprise, pure, reference.group, trials=trials, seed=reference.seed)
     found = None
     if observed is not None:
         found = dependence(observed.innovations(reference.precision), reference)
@@ -91,14 +94,10 @@ def convexity(
 
 
 def level_test(
-    surprise: np.ndarray,
-    pure: np.ndarray,
-    group: np.ndarray | None = None,
-    *,
-    trials: int = 1,
-    seed: int = 0,
-) -> LevelTest:
-    """Compare (T,) surprises with those of pure series (n, T') of groups (n,); NaN for none."""
+    surprise: np.ndarray, pure: np.ndarray, group: np.ndarray | None = None, *,
+    trials: int = 1, seed: int = 0,
+) -> LevelTest:  # fmt: skip
+    """Compare normalised innovations (T,) with those of pure series (n, T') of groups (n,)."""
     rows = np.flatnonzero(np.isfinite(surprise))
     found = surprise[rows]
     window = max(1, min(WINDOW, len(found)))
@@ -110,7 +109,7 @@ def level_test(
     local, normal_local = _running_mean(found, window), _running_mean(normal, window)
 
     def normal_log(sizes: np.ndarray) -> np.ndarray:
-        """Groups differ by factors, so their logarithms are compared."""
+        """Resample on the logarithmic scale: groups differ by factors."""
         return series.of_another_group(_log(sizes), rng)
 
     highest = normal_log(normal_local.max(axis=1))
@@ -128,26 +127,21 @@ def level_test(
 
 
 def paper_test(residual: np.ndarray, pure: np.ndarray) -> float:
-    """p-value of the paper's two-sample Kolmogorov-Smirnov test (appendix E.3).
+    """Return the p-value of the paper's Kolmogorov-Smirnov test (appendix E.3), for comparison.
 
-    It compares residuals at a *fitted* alpha with residuals at a *known* one and takes dependent
-    steps for independent, so its size is not what it says; kept for comparison.
+    Its size is wrong: residuals at a fitted alpha are compared with residuals at a known one, and
+    dependent steps are taken to be independent. NaN is left out.
     """
     a, b = residual[np.isfinite(residual)], pure[np.isfinite(pure)]
     return float(ks_2samp(a, b).pvalue) if len(a) and len(b) else 1.0
 
 
-def static_residuals(latents: np.ndarray, means: np.ndarray, alpha: np.ndarray) -> np.ndarray:
-    """|z - mu_0 - B alpha| of the paper, for latents (..., d) and weights (..., K)."""
-    return np.linalg.norm(latents - alpha @ means, axis=-1)
-
-
 def _resampled(
     pure: np.ndarray, series: PureSeries, steps: int, trials: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """(draws, steps) of normal surprise, averaged over trials."""
+    """Resample normalised innovations (draws, steps), averaged over trials."""
     first = front(pure, np.isfinite(pure))
-    draws = max(200, min(DRAWS, ROOM // steps))
+    draws = max(200, min(DRAWS, MAX_VALUES // steps))
     total = np.zeros((draws, steps))
     for _ in range(trials):
         for place, which, rows in series.stretches(steps, np.arange(draws), rng, share=1.0):

@@ -1,20 +1,24 @@
-"""Can the regimes be told apart at all? Constant basis, conditional basis, duplicates."""
+"""Separation of the regimes: constant basis, conditional basis, duplicates."""
 
 from __future__ import annotations
 
 import numpy as np
+from scipy.sparse.csgraph import connected_components
 
-from ..recover.reference import Reference
-from ..recover.simplex import plane_basis
+from ..linalg.simplex import helmert_basis
+from ..stage2.pure_statistics import PureRegimeStatistics
 
-#: A regime is active if it holds at least this share at some step.
-REAL_WEIGHT = 0.15
-#: Stands for a deviation without bound.
-NOT_AT_ALL = 1e6
+#: Smallest share at some step that makes a regime active.
+ACTIVE_SHARE = 0.15
+#: Replaces an infinite standard deviation.
+MAX_DEVIATION = 1e6
 
 
 def static_sigma_min(means: np.ndarray) -> float:
-    """Smallest singular value of the paper's basis [mu_k - mu_0]; 0 if K - 1 exceeds d."""
+    """Smallest singular value of the paper's basis [mu_1 - mu_0, ..., mu_{K-1} - mu_0].
+
+    `means` (K, d) are the mean latents; 0 if K - 1 exceeds d, infinite for one regime.
+    """
     basis = (means[1:] - means[0]).T
     if basis.shape[1] > basis.shape[0]:
         return 0.0
@@ -22,83 +26,71 @@ def static_sigma_min(means: np.ndarray) -> float:
 
 
 def weight_deviation(means: np.ndarray, covariance: np.ndarray) -> float:
-    """Standard deviation of the worst weight by the constant basis of means (K, d), before it is
-    cut to the simplex, at latents that scatter with this covariance (d, d) around their mixture.
+    """Largest standard deviation of a share estimated by the constant basis of means (K, d).
 
-    One over it is how many standard deviations of the scatter a regime's mean is away from all
-    mixtures of the others, along the direction by which the pseudoinverse tells them apart.
+    Latents scatter with this covariance (d, d); the simplex is not imposed. The inverse is the
+    distance of a regime's mean from mixtures of the others in standard deviations.
 
     >>> weight_deviation(np.array([[0.0], [2.0]]), np.array([[1.0]]))
     0.5
     """
     if not static_sigma_min(means) > 0:
-        return NOT_AT_ALL
+        return MAX_DEVIATION
     inverse = np.linalg.pinv((means[1:] - means[0]).T)
     others = inverse @ covariance @ inverse.T
     worst = max(float(others.sum()), float(np.diagonal(others).max(initial=0.0)))
-    return min(worst**0.5, NOT_AT_ALL)
+    return min(worst**0.5, MAX_DEVIATION)
 
 
-def step_scatter(reference: Reference, trials: int = 1) -> np.ndarray:
-    """Covariance (d, d) of the state at one step of a pure recording around its regime's mean.
+def step_scatter(reference: PureRegimeStatistics, trials: int = 1) -> np.ndarray:
+    """Covariance (d, d) of a pure recording's state around the estimated mean of its regime.
 
-    Algorithm 1 puts every step on the simplex before it averages, and no window brings back what
-    is cut off on one side: so single steps count (their mean over the trials, if pooled). The
-    means themselves are those of finitely many series.
+    Algorithm 1 projects every step to the simplex before it averages, so single steps count (or
+    their mean over pooled trials); the second term is the error of the means.
     """
     per_regime = max(len(reference.surprise) / len(reference.means), 1.0)
     return reference.spread / trials + reference.between / per_regime
 
 
-def active_regimes(alpha: np.ndarray, share: float = REAL_WEIGHT) -> list[int]:
-    """Regimes with real weight somewhere in the curve (T, K), at least two of them."""
+def active_regimes(alpha: np.ndarray) -> list[int]:
+    """Regimes that reach `ACTIVE_SHARE` at some step of alpha (T, K), at least two of them."""
     known = np.isfinite(alpha).all(axis=1)
     highest = alpha[known].max(axis=0) if known.any() else np.ones(alpha.shape[1])
-    active = highest >= share
+    active = highest >= ACTIVE_SHARE
     active[np.argsort(-highest, kind="stable")[:2]] = True
     return [int(k) for k in np.flatnonzero(active)]
 
 
 def worst_deviation(information: np.ndarray, regimes: list[int] | None = None) -> float:
-    """Standard deviation of a constant alpha along the direction that is seen worst.
-
-    `information` (K, K) is sum_t M' R^-1 M; only directions inside the simplex plane count. It is
-    what one would know after the whole recording if alpha stood still.
-    """
+    """Largest standard deviation of a constant alpha, by information (K, K) sum_t M' R^-1 M."""
     chosen = list(range(len(information))) if regimes is None else regimes
-    basis = plane_basis(len(chosen))
+    basis = helmert_basis(len(chosen))
     inside = basis.T @ information[np.ix_(chosen, chosen)] @ basis
     if not inside.size:
         return 0.0
     least = float(np.linalg.eigvalsh(inside)[0])
-    return max(least, NOT_AT_ALL**-2) ** -0.5
+    return max(least, MAX_DEVIATION**-2) ** -0.5
 
 
 def separation(information: np.ndarray) -> np.ndarray:
-    """Squared distance of the predictions of each two regimes, in units of the noise: (K, K).
-
-    `information` is sum_t M_t' R^-1 M_t. The square root says by how many standard deviations
-    the whole recording could tell one regime from the other, were it pure.
-    """
+    """Squared distances (K, K) of the regimes' predictions by information sum_t M' R^-1 M."""
     own = np.diagonal(information)
     return np.maximum(own[:, None] + own[None] - 2 * information, 0.0)
 
 
 def closest_pair(distance: np.ndarray) -> tuple[int, int]:
-    """The two regimes that are hardest to tell apart."""
+    """Return the two regimes of least distance."""
     hidden = distance + np.diag(np.full(len(distance), np.inf))
     first, second = np.unravel_index(int(hidden.argmin()), hidden.shape)
     return int(min(first, second)), int(max(first, second))
 
 
 def clusters(alike: np.ndarray) -> list[list[int]]:
-    """Groups of two or more regimes that are alike, directly or through others: (K, K) bool.
+    """Group regimes that are alike (K, K), directly or through others, if two or more.
 
     >>> clusters(np.array([[1, 0, 1], [0, 1, 0], [1, 0, 1]], bool))
     [[0, 2]]
     """
-    reach = alike | np.eye(len(alike), dtype=bool)
-    for _ in range(len(alike)):
-        reach = reach @ reach
-    groups = {tuple(np.flatnonzero(row).tolist()) for row in reach}
-    return [list(group) for group in sorted(groups) if len(group) > 1]
+    count, label = connected_components(alike, directed=False)
+    groups = [np.flatnonzero(label == number).tolist() for number in range(count)]
+    return sorted(group for group in groups if len(group) > 1)

@@ -1,17 +1,20 @@
-"""From measured quantities to findings about a curve: thresholds and their meaning live here."""
+"""Diagnosis of a trajectory: every check with its threshold.
+
+The paper's assumptions A1, A2, A4 and A6 are tested as far as data can; A3 and A5 are untestable.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from scipy.stats import chi2
 
-from ..recover.events import shown_time
-from ..recover.reference import Reference
-from ..recover.trajectory import Trajectory
-from .assumptions import assumptions
-from .findings import Diagnosis, Finding, Level, graded
-from .geometry import (
-    NOT_AT_ALL,
+from ..stage2.events import shown_time
+from ..stage2.pure_statistics import PureRegimeStatistics
+from ..stage2.trajectory import Trajectory
+from .findings import Diagnosis, Finding, at_most, graded
+from .goodness_of_fit import convexity, paper_test
+from .separation import (
+    MAX_DEVIATION,
     active_regimes,
     closest_pair,
     clusters,
@@ -21,31 +24,52 @@ from .geometry import (
     weight_deviation,
     worst_deviation,
 )
-from .residual import convexity, paper_test
-from .shape import orderly
 
-#: Standard deviations by which a recording must be able to tell its regimes apart; and by which
-#: the mean states must differ at a single step, for Algorithm 1. There, a weight is off by a third
-#: and by two thirds: at the ends of the scale, where half of that is cut off, by an eighth and a
-#: quarter on average, where two regimes by chance are off by a half.
+#: Smallest distance of two regimes over a recording in standard deviations; and, for Algorithm 1,
+#: of their mean states at a single step, where a share is then off by 1/3 and by 2/3 (near 0 and
+#: 1, where half of the error is cut off, by 1/8 and 1/4 on average).
 SEPARATED, HARDLY = 3.0, 1.5
-#: Noise standard deviations per step below which two regimes are one and the same.
+#: Noise standard deviations per step below which two regimes are the same.
 SAME = 0.3
-#: Standard deviation of a constant alpha: above, a recording says little, or nothing.
+#: Largest standard deviation of a constant alpha.
 VAGUE, BLIND = 0.3, 1.0
 MARGINAL, REJECTED = 0.05, 0.01  # p-values, as in appendix E.3
-WIDE = 0.4  # mean width of the intervals
-FAR = 1e-3  # p-value of the operating point
-#: Share of the steps at which blocks of evidence contradict each other.
+WIDE = 0.4  # largest mean width of the intervals
+FAR = 1e-3  # smallest p-value of the operating point
+#: Largest share of steps at which observation models disagree.
 DISAGREE, MOSTLY_DISAGREE = 0.1, 0.3
+#: Smallest range of a share that has a direction.
+MIN_RANGE = 0.5
+#: Largest share of the total variation against the overall direction.
+MAX_BACKTRACKING = 0.15
+#: Largest posterior standard deviation of a latent, in units of the mechanisms' noise.
+MAX_POSTERIOR_SD = 1.0
+#: Largest correlation between the prediction errors of two latents.
+MAX_CORRELATION = 0.3
+#: Largest excess kurtosis (Laplace: 3) and lag-1 autocorrelation of prediction errors.
+MAX_KURTOSIS, MAX_AUTOCORRELATION = 3.0, 0.2
+#: Largest mean change of alpha per step.
+MAX_CHANGE = 0.25
+
+NO_EVIDENCE = Finding(
+    "evidence", "bad", 0.0, 1.0,
+    "No step of this recording has a full history, so the curve is the prior.",
+    "Give more consecutive rows than the model has lags.",
+)  # fmt: skip
+ON_TRUST = Finding(
+    "A3, A5 on trust", "untestable", np.nan, np.nan,
+    "Data cannot test sufficient variability (A3), which interpreting single latents needs,"
+    " and smooth mechanisms (A5), which the bounds of Theorems 2 and 3 need.",
+    "Decide from knowledge of the system whether they hold.",
+)  # fmt: skip
 
 
-def diagnose(path: Trajectory, reference: Reference) -> Diagnosis:
-    """Look at one curve in every way that the data allows."""
+def diagnose(path: Trajectory, reference: PureRegimeStatistics) -> Diagnosis:
+    """Run every check that the data allow on a trajectory of the model of these statistics."""
     if not np.isfinite(path.surprise).any():
-        return Diagnosis(path.name, (_nothing_seen(path),))
+        return Diagnosis(path.name, (NO_EVIDENCE,))
     findings = [
-        _told_apart(path),
+        _separation(path),
         _mergeable(path, reference),
         _information(path),
         _convexity(path, reference),
@@ -53,134 +77,110 @@ def diagnose(path: Trajectory, reference: Reference) -> Diagnosis:
         _operating_point(path, reference),
         _static_basis(path, reference),
         _agreement(path),
-        orderly(path),
-        *assumptions(path, reference),
+        _monotonicity(path),
+        _invertible(reference),
+        _full_rank(path, reference),
+        _regular(path),
+        _independent(reference),
+        _noise(reference),
+        ON_TRUST,
     ]
     return Diagnosis(path.name, tuple(finding for finding in findings if finding is not None))
 
 
-def _nothing_seen(path: Trajectory) -> Finding:
-    return Finding(
-        "evidence",
-        "bad",
-        0.0,
-        1.0,
-        "No step of this recording has a full history, so the curve is nothing but a prior.",
-        "Give more rows than the model has lags, without missing values in between.",
-    )
-
-
-def _told_apart(path: Trajectory) -> Finding:
+def _separation(path: Trajectory) -> Finding:
     active = active_regimes(path.alpha)
     distance = np.sqrt(separation(path.information))[np.ix_(active, active)]
     first, second = (active[i] for i in closest_pair(distance))
     value = float(distance[np.triu_indices(len(active), 1)].min())
     return Finding(
-        "separation",
-        graded(-value, -SEPARATED, -HARDLY),
-        value,
-        SEPARATED,
-        f"Of the regimes at work, {path.regimes[first]!r} and {path.regimes[second]!r} are the"
-        f" hardest to tell apart: {value:.1f} standard deviations over this recording.",
-        "Merge them if they mean the same, give a longer recording, or pool repeated trials.",
-    )
+        "separation", graded(-value, -SEPARATED, -HARDLY), value, SEPARATED,
+        f"The closest active regimes, {path.regimes[first]!r} and {path.regimes[second]!r}, are"
+        f" {value:.1f} standard deviations apart over this recording (limit: at least"
+        f" {SEPARATED:g}).",
+        "Merge them if they mean the same, record longer, or pool repeated trials.",
+    )  # fmt: skip
 
 
-def _mergeable(path: Trajectory, reference: Reference) -> Finding:
-    """Regimes whose predictions never differ: on pure data, or on this recording if it says so."""
+def _mergeable(path: Trajectory, reference: PureRegimeStatistics) -> Finding:
+    """Find regimes with equal predictions on pure data, or else on this recording."""
     rows = int(np.isfinite(path.surprise).sum()) * path.trials
     gram = reference.gram if reference.gram.size else path.information / rows
     distance = np.sqrt(separation(gram))
-    kinds = len(path.regimes)
     groups = [[path.regimes[k] for k in group] for group in clusters(distance < SAME)]
     first, second = closest_pair(distance)
     value = float(distance[first, second])
     if not groups:
         return Finding(
-            "mergeable regimes",
-            "good",
-            value,
-            SAME,
-            f"No two regimes are the same; the closest, {path.regimes[first]!r} and"
-            f" {path.regimes[second]!r}, differ by {value:.2f} noise deviations per step.",
-        )
+            "mergeable regimes", "good", value, SAME,
+            f"All regimes differ: the closest, {path.regimes[first]!r} and"
+            f" {path.regimes[second]!r}, by {value:.2f} noise standard deviations per step (limit:"
+            f" at least {SAME:g}).",
+        )  # fmt: skip
     named = "; ".join(" and ".join(repr(name) for name in group) for group in groups)
-    fewer = kinds - sum(len(group) - 1 for group in groups)
+    fewer = len(path.regimes) - sum(len(group) - 1 for group in groups)
     concerned = {name for group in groups for name in group}
     at_work = {path.regimes[k] for k in active_regimes(path.alpha)}
     return Finding(
-        "mergeable regimes",
-        "bad" if concerned & at_work else "caution",
-        value,
-        SAME,
-        f"{named} predict the same ({value:.2f} noise deviations per step), so how alpha is split"
-        " between them is arbitrary; their sum is not.",
-        f"Merge {named} and fit {fewer} regimes, or read only the sum of their weights.",
-    )
+        "mergeable regimes", "bad" if concerned & at_work else "caution", value, SAME,
+        f"{named} differ by only {value:.2f} noise standard deviations per step (limit: at least"
+        f" {SAME:g}): their shares are arbitrary, the sum of their shares is not.",
+        f"Merge {named} and fit {fewer} regimes, or read only the sum of their shares.",
+    )  # fmt: skip
 
 
 def _information(path: Trajectory) -> Finding:
-    """What the conditional basis could tell of an alpha that stands still."""
+    """Best achievable precision of a constant alpha with the conditional basis."""
     active = active_regimes(path.alpha)
     value, whole = worst_deviation(path.information, active), worst_deviation(path.information)
-    return Finding(
-        "information",
-        graded(value, VAGUE, BLIND),
-        value,
-        VAGUE,
-        f"If alpha stood still, this recording would fix the weights of the {len(active)} regimes"
-        f" at work to {value:.2g} (one standard deviation, worst direction); with all"
-        f" {len(path.regimes)} regimes allowed to {whole:.2g}.",
-        "Give a longer recording, pool repeated trials, or name the active regimes.",
-    )
+    return at_most(
+        "information", value, VAGUE, BLIND,
+        f"Best achievable precision of a constant share: +-{value:.2g} for the {len(active)}"
+        f" active regimes (limit: at most {VAGUE:g}), +-{whole:.2g} for all {len(path.regimes)}.",
+        "Record longer, pool repeated trials, or name the active regimes.",
+    )  # fmt: skip
 
 
-def _convexity(path: Trajectory, reference: Reference) -> Finding:
+def _convexity(path: Trajectory, reference: PureRegimeStatistics) -> Finding:
     test = convexity(path.surprise, path.observed, reference, trials=path.trials)
     assert test is not None  # diagnose has seen to it
     level = graded(-test.p_value, -MARGINAL, -REJECTED)
     paper = paper_test(path.residual, np.sqrt(reference.surprise))
-    aside = f"(The paper's KS test gives p = {paper:.2g}.)"
+    aside = f"(limit: p of at least {MARGINAL:g}; the paper's KS test: p = {paper:.2g})"
     if level == "good":
-        meaning = "The known mechanisms explain this recording as well as pure ones."
-        return Finding("convexity", level, test.p_value, MARGINAL, f"{meaning} {aside}")
-    parts = [
-        f"{shown_time(path.time[a])} to {shown_time(path.time[b])}" for a, b in test.stretches()
-    ]
+        meaning = "A mixture of the known mechanisms explains this recording"
+        return Finding("convexity", level, test.p_value, MARGINAL, f"{meaning} {aside}.")
+    ends = [(shown_time(path.time[a]), shown_time(path.time[b])) for a, b in test.stretches()]
+    parts = [f"{first} to {last}" for first, last in ends]
     where = f", most clearly from {', '.join(parts)}" if parts else ""
-    how = (
-        "what happens next depends on the past in a way that no mixture of the regimes does"
-        if test.depends
-        else f"prediction errors are {test.level.excess:.2f} times the usual"
-    )
-    meaning = f"Part of this recording is explained by none of the known mechanisms{where}: {how}."
+    how = f"squared prediction errors are {test.level.excess:.2f} times those of pure series"
+    if test.depends:
+        how = "prediction errors depend on the history as in no mixture of the regimes"
+    meaning = f"No mixture of the known mechanisms explains this recording{where}: {how} {aside}."
     step = (
-        "Do not read the curve there. Look at the residual over time; add recordings of the"
-        " missing regime to the training data, or cut the stretch out."
+        "Do not read the curve there. Plot the residual over time; add recordings of the missing"
+        " regime to the training data, or cut the stretch out."
     )
-    if test.level.groups == 1:  # how much groups differ is not known: no more than a suspicion
+    if test.level.groups == 1:  # one group does not show how much groups differ
         level = "caution"
-        meaning += " Or it is just of another group: a single one was held out from training."
-        step += " To tell the two apart, fit with more groups held out (--set holdout=0.3)."
-    return Finding("convexity", level, test.p_value, MARGINAL, f"{meaning} {aside}", step)
+        meaning += " Or the recording is of another group: only one was held out from training."
+        step += " To decide, fit with more groups held out (--holdout 0.3)."
+    return Finding("convexity", level, test.p_value, MARGINAL, meaning, step)
 
 
 def _width(path: Trajectory) -> Finding:
     known = path.flag != "warm-up"
     value = float((path.upper - path.lower)[known].mean()) if known.any() else 1.0
-    return Finding(
-        "interval width",
-        graded(value, WIDE, np.inf),  # wide intervals are honest, not wrong
-        value,
-        WIDE,
-        f"The {100 * path.level:.0f} % intervals are {value:.2f} wide on average.",
-        "One recording of this length says little; pool trials, record longer, or name the"
-        " active regimes.",
-    )
+    return at_most(
+        "interval width", value, WIDE, np.inf,  # wide intervals are not wrong
+        f"The {100 * path.level:.0f} % intervals are {value:.2f} wide on average (limit: at most"
+        f" {WIDE:g}).",
+        "Pool trials, record longer, or name the active regimes.",
+    )  # fmt: skip
 
 
-def _operating_point(path: Trajectory, reference: Reference) -> Finding | None:
-    """Does the recording run where the training recordings ran?"""
+def _operating_point(path: Trajectory, reference: PureRegimeStatistics) -> Finding | None:
+    """Compare the mean latents with those of the training series."""
     known = np.isfinite(path.alpha).all(axis=1)
     if not known.any() or not np.isfinite(path.latent_mean).all():
         return None
@@ -189,67 +189,162 @@ def _operating_point(path: Trajectory, reference: Reference) -> Finding | None:
     scatter = reference.between + 1e-9 * np.eye(len(gap)) * np.trace(reference.between)
     value = float(gap @ np.linalg.solve(scatter, gap)) / len(gap)
     limit = float(chi2.isf(FAR, len(gap))) / len(gap)
-    return Finding(
-        "operating point",
-        graded(value, limit, 3 * limit),
-        value,
-        limit,
-        "Squared distance of the mean latents from those of training series, per latent.",
-        "The recording runs at another operating point than any training series: check units and"
-        " sensors, or add such recordings to the training data.",
-    )
+    return at_most(
+        "operating point", value, limit, 3 * limit,
+        f"Squared distance per latent of the mean latents from those of the training series:"
+        f" {value:.2f} (limit: at most {limit:.2f}).",
+        "The operating point differs from that of all training series: check units and sensors, or"
+        " add such recordings to the training data.",
+    )  # fmt: skip
 
 
 def _agreement(path: Trajectory) -> Finding | None:
-    """Do the blocks of evidence tell the same story? Only where there are several."""
-    if not path.blocks:
+    """Compare the observation models; None if there is only one."""
+    if not path.by_evidence:
         return None
     apart = path.flag == "disagree"
     value = float(apart.mean())
-    names = " and ".join(path.blocks)
+    names = " and ".join(path.by_evidence)
     rows = np.flatnonzero(apart)
     ends = [shown_time(path.time[rows[i]]) for i in (0, -1)] if len(rows) else []
     where = f", between {ends[0]} and {ends[1]}" if ends else ""
-    return Finding(
-        "agreement",
-        graded(value, DISAGREE, MOSTLY_DISAGREE),
-        value,
-        DISAGREE,
-        f"The evidence of {names} contradicts each other in {100 * value:.0f} % of the steps"
-        f"{where}.",
-        "Look at the curve of each (path.blocks). One of them does not hold for this recording:"
-        " name the other (blocks=...), or give a stretch whose regime is known (known=...).",
-    )
+    return at_most(
+        "agreement", value, DISAGREE, MOSTLY_DISAGREE,
+        f"{names} disagree in {100 * value:.0f} % of the steps{where} (limit: at most"
+        f" {100 * DISAGREE:.0f} %).",
+        "Compare their curves (path.by_evidence). One of them does not hold for this recording:"
+        " name the other (evidence=...), or give an interval whose regime is known (anchor=...).",
+    )  # fmt: skip
 
 
-def _static_basis(path: Trajectory, reference: Reference) -> Finding:
-    """Would the mean states of the regimes tell them apart, at the scatter of a step's state?"""
+def _static_basis(path: Trajectory, reference: PureRegimeStatistics) -> Finding:
+    """Compare the distances of the regimes' mean states with the scatter of a step's state."""
     active = active_regimes(path.alpha)
     means = reference.means[active]
     whole, value = static_sigma_min(reference.means), static_sigma_min(means)
     scatter = step_scatter(reference, path.trials)
     off = weight_deviation(means, scatter)
     noise = value * off if value > 0 else float(np.sqrt(np.trace(scatter)))
-    level: Level = (
-        "good" if path.method == "state-space" else graded(-1 / off, -SEPARATED, -HARDLY)
-    )
+    level = graded(-1 / off, -SEPARATED, -HARDLY) if path.method != "state-space" else "good"
     of_what = "the mean of the trials" if path.trials > 1 else "a state"
     how_far = (
-        f"A regime's mean is {1 / off:.1f} standard deviations of {of_what} within a regime away"
-        f" from the others, so a weight read off one step is wrong by {off:.2g} (one standard"
-        " deviation)"
-        if off < NOT_AT_ALL
-        else "Different weights have the same mean, so no step tells them apart"
+        f"The closest regime means are {1 / off:.1f} standard deviations of {of_what} apart"
+        f" (limit: at least {SEPARATED:g}), so a share read off one step is off by +-{off:.2g}"
+        if off < MAX_DEVIATION
+        else "Different shares have the same mean, so no step distinguishes them"
     )
     return Finding(
-        "sigma_min",
-        level,
-        value,
-        SEPARATED * noise,
-        f"Smallest singular value of the constant basis of the {len(active)} regimes at work"
-        f" ({whole:.2g} with all {len(path.regimes)}). {how_far}; only method='algorithm1' goes by"
+        "sigma_min", level, value, SEPARATED * noise,
+        f"Smallest singular value of the constant basis of the {len(active)} active regimes"
+        f" ({whole:.2g} with all {len(path.regimes)}). {how_far}; only method='algorithm1' uses"
         " these means.",
-        "Where states are hardly tells these regimes apart: use method='state-space' (the"
-        " default), which goes by how they change, pool repeated trials, or name fewer active"
-        " regimes.",
-    )
+        "Mean states hardly distinguish these regimes: use method='state-space' (the default),"
+        " which uses how states change, pool repeated trials, or name fewer active regimes.",
+    )  # fmt: skip
+
+
+def backtracking(curve: np.ndarray) -> float:
+    """Share of the total variation against the overall direction: 0 if monotone.
+
+    >>> round(backtracking(np.array([0.0, 0.6, 0.5, 1.0])), 4)
+    0.0833
+    """
+    change = np.diff(curve[np.isfinite(curve)])
+    way = np.abs(change).sum()
+    return float(0.5 * (1 - abs(change.sum()) / way)) if way > 0 else 0.0
+
+
+def _monotonicity(path: Trajectory) -> Finding | None:
+    """Check that a single transition goes one way; None unless there is exactly one."""
+    events = path.events(minimum=2)
+    known = np.isfinite(path.alpha).all(axis=1)
+    if len(events) != 1 or known.sum() < 3:
+        return None
+    alpha = path.alpha[known]
+    moving = [k for k in range(len(path.regimes)) if np.ptp(alpha[:, k]) >= MIN_RANGE]
+    if not moving:
+        return None
+    ways = {path.regimes[k]: backtracking(alpha[:, k]) for k in moving}
+    name = max(ways, key=lambda regime: ways[regime])
+    return at_most(
+        "monotonicity", ways[name], MAX_BACKTRACKING, np.inf,  # real ones may go back and forth
+        f"In the one transition, {100 * ways[name]:.0f} % of the variation of {name!r} goes"
+        f" against its direction (limit: at most {100 * MAX_BACKTRACKING:.0f} %).",
+        "If the true change is one-way, this is noise: pool trials or record longer before reading"
+        " crossing times off the curve.",
+    )  # fmt: skip
+
+
+def _invertible(reference: PureRegimeStatistics) -> Finding:
+    """A1: the posterior of the latents is narrow if observations determine them."""
+    noise = np.diagonal(reference.noise.mean(axis=0))
+    value = float(np.sqrt((reference.width / noise).max()))
+    return at_most(
+        "A1 invertible mixing", value, MAX_POSTERIOR_SD, np.inf,
+        f"The largest posterior standard deviation of a latent is {value:.2f} times the"
+        f" mechanisms' noise (limit: at most {MAX_POSTERIOR_SD:g}).",
+        "These channels may not determine the latents: add channels, or use fewer latents.",
+    )  # fmt: skip
+
+
+def _independent(reference: PureRegimeStatistics) -> Finding | None:
+    """A2: given the past, the latents are uncorrelated; None without prediction errors."""
+    if not np.isfinite(reference.pure_error).all(axis=-1).any():
+        return None
+    covariance = reference.noise.mean(axis=0)
+    scale = np.sqrt(np.diagonal(covariance))
+    linked = np.abs(covariance / np.outer(scale, scale) - np.eye(len(scale)))
+    value = float(linked.max())
+    return at_most(
+        "A2 conditional independence", value, MAX_CORRELATION, np.inf,
+        f"The largest correlation of two latents given the past is {value:.2f} (limit: at most"
+        f" {MAX_CORRELATION:g}). alpha(t) does not need A2, interpreting single latents does.",
+        "Do not interpret single latents.",
+    )  # fmt: skip
+
+
+def _full_rank(path: Trajectory, reference: PureRegimeStatistics) -> Finding:
+    """A4: K <= d + 1, which only the constant basis needs."""
+    active, d = len(active_regimes(path.alpha)), reference.means.shape[1]
+    crowded = path.method == "algorithm1" and active > d + 1
+    return Finding(
+        "A4 capacity", "bad" if crowded else "good", float(active), float(d + 1),
+        f"{active} regimes are active. The constant basis of {d} latents holds at most {d + 1};"
+        " the conditional basis has no such limit.",
+        "Use method='state-space'.",
+    )  # fmt: skip
+
+
+def _regular(path: Trajectory) -> Finding:
+    """A6, first half: alpha changes slowly."""
+    alpha = path.alpha[np.isfinite(path.alpha).all(axis=1)]
+    steps = np.linalg.norm(np.diff(alpha, axis=0), axis=1)
+    value = float(steps.mean()) if len(steps) else 0.0
+    return at_most(
+        "A6 bounded variation", value, MAX_CHANGE, np.inf,
+        f"alpha changes by {value:.3f} per step on average (limit: at most {MAX_CHANGE:g}),"
+        f" {steps.sum():.2f} in total.",
+        "alpha changes too fast for smoothing: use a higher sampling rate.",
+    )  # fmt: skip
+
+
+def _noise(reference: PureRegimeStatistics) -> Finding | None:
+    """A6, second half: noise without heavy tails or autocorrelation; None as for A2."""
+    error = reference.pure_error.astype(float)
+    known = np.isfinite(error).all(axis=-1)
+    if not known.any():
+        return None
+    centred = error[known] - error[known].mean(axis=0)
+    tails = float(((centred**4).mean(0) / (centred**2).mean(0) ** 2).max() - 3)
+    pair = known[:, 1:] & known[:, :-1]
+    before, after = error[:, :-1][pair], error[:, 1:][pair]
+    power = np.sqrt((before**2).mean(0) * (after**2).mean(0)) if pair.any() else np.ones(1)
+    serial = float(np.abs((before * after).mean(0) / power).max()) if pair.any() else 0.0
+    value = max(tails / MAX_KURTOSIS, serial / MAX_AUTOCORRELATION)
+    return at_most(
+        "A6 noise", value, 1.0, np.inf,
+        f"Prediction errors on pure series: excess kurtosis {tails:.1f} (limit: at most"
+        f" {MAX_KURTOSIS:g}), lag-1 autocorrelation {serial:.2f} (limit: at most"
+        f" {MAX_AUTOCORRELATION:g}).",
+        "Intervals are too narrow for such noise: use more lags, or train longer.",
+    )  # fmt: skip

@@ -1,8 +1,8 @@
-"""Evidence in the form of the mechanisms: z_t = s(s(z_{t-1} W_k) + sum_l s(z_{t-l} V_l)) + noise.
+"""Mechanism form: z_t = s(s(z_{t-1} W_k) + sum_l s(z_{t-l} V_l)) + noise.
 
 s is LeakyReLU. It acts on single axes and has its kink at zero, so the form holds in one set of
-axes, with one origin and one choice of signs. Rotation, origin and matrices are fitted together
-by least squares, from many starts at once, with a penalty on what sets a regime's W_k apart.
+axes, with one origin and one choice of signs. Rotation, origin and matrices are fitted jointly by
+least squares from many starts, with an L1 penalty on W_k - mean_k W_k.
 """
 
 from __future__ import annotations
@@ -15,97 +15,106 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..nets import SLOPE
-from .noise import random_rotations
-from .rows import Rows
-from .turning import ANGLES, Clue, judged, paired, turn
+from .._runtime.stochastic import generator, minimise, warmup_cosine
+from ..stage1.networks import SLOPE
+from .rotation_test import (
+    ANGLES,
+    RotationEvidence,
+    evidence_of_losses,
+    givens_rotation,
+    paired_mean,
+    random_rotations,
+)
+from .transitions import Transitions, TransitionSplit
 
-FORM = "mechanism form"
+MECHANISM_FORM = "mechanism form"
 
 RESTARTS = 8
 #: Steps with all starts, then with the best of them.
 SEARCH_STEPS, FINAL_STEPS, FINALISTS = 500, 800, 2
-BATCHES = (512, 1024)  # rows of each regime in a step of either
+BATCHES = (512, 1024)  # transitions of each regime
 LEARNING_RATE = 0.02
-#: Nats per unit by which a regime's W is drawn towards the mean of all.
+#: Weight of the L1 penalty in nats.
 SPARSITY = 0.01
-#: Nats per step by which flexible experts must beat linear ones on held-out rows: without bends
-#: there is nothing that the form could be seen by.
-LEAST_BEND = 0.05
-#: Share of that gain that the form must reach too: otherwise the mechanisms have another form.
-LEAST_SHARE = 0.8
-#: Rows of each regime for the turning test: so many columns are fitted anew there.
-TURNED_ROWS, TURNED_STEPS = 1000, 100
-#: More latents than this are not tried: the starts would not fit into memory.
-MOST_LATENTS = 24
+#: Nats per step by which the experts must beat linear mechanisms on the selection series: only
+#: nonlinear mechanisms can show the form.
+MIN_NONLINEARITY = 0.05
+#: Share of that gain that the form must reach: otherwise the mechanisms have another form.
+MIN_SHARE = 0.8
+#: Transitions of each regime and steps with which rotated axes are fitted again.
+REFIT_ROWS, REFIT_STEPS = 1000, 100
+#: Largest number of latents: more starts would not fit into memory.
+MAX_LATENTS = 24
 
 
 @dataclass(frozen=True, eq=False)
-class Form:
-    """Fitted mechanisms u_t = s(s(u_{t-1} W_k) + ...) of u = rotation z + origin, z whitened."""
+class MechanismForm:
+    """u_t = s(s(u_{t-1} W_k) + sum_l s(u_{t-l} V_l)) of u = rotation z + origin, z whitened."""
 
-    rotation: np.ndarray  # (d, d)
-    origin: np.ndarray  # (d,)
-    first: np.ndarray  # (K, d, d), [source, target]
-    later: np.ndarray  # (L - 1, d, d), shared by all regimes
+    rotation: np.ndarray  # (d, d), rows are axes
+    origin: np.ndarray  # (d,), where the kinks of s lie
+    first: np.ndarray  # W_k (K, d, d), [source, target]
+    later: np.ndarray  # V_l (L - 1, d, d), shared by all regimes
 
 
 @dataclass(frozen=True, eq=False)
 class _Balanced:
-    """Rows as tensors in which every regime has the same number: (K, n, d) and (K, L, n, d)."""
+    """Equally many transitions of each regime as tensors (K, n, d) and (K, L, n, d)."""
 
     value: Tensor
     history: Tensor
 
     @classmethod
-    def of(cls, rows: Rows, most: int, device: torch.device) -> _Balanced:
-        """The same number of rows of each regime, drawn again where a regime has fewer."""
-        random = np.random.default_rng(0)
+    def of(
+        cls, rows: Transitions, most: int, device: torch.device, random: np.random.Generator
+    ) -> _Balanced:
+        """Draw at most so many of each regime, repeating those of a regime with fewer."""
         count = min(most, int(np.bincount(rows.regime, minlength=rows.regimes).max()))
-        chosen = []
-        for k in range(rows.regimes):
-            mine = random.permutation(np.flatnonzero(rows.regime == k))
-            chosen.append(np.resize(mine, count))
-        index = np.stack(chosen)
+        own = (np.flatnonzero(rows.regime == k) for k in range(rows.regimes))
+        index = np.stack([np.resize(random.permutation(mine), count) for mine in own])
         history = rows.history[:, index].swapaxes(0, 1)
-
-        def tensor(values: np.ndarray) -> Tensor:
-            return torch.from_numpy(np.ascontiguousarray(values)).to(device, torch.float32)
-
-        return cls(tensor(rows.value[index]), tensor(history))
+        return cls(_tensor(rows.value[index], device), _tensor(history, device))
 
     def batch(self, index: Tensor) -> _Balanced:
         return _Balanced(self.value[:, index], self.history[:, :, index])
 
 
-def mechanism_form(
-    train: Rows, test: Rows, starts: list[np.ndarray], device: torch.device
-) -> tuple[Clue, Form] | None:
-    """Fit the form and test it; None if the rows cannot show it or deny it."""
-    if not 2 <= train.size <= MOST_LATENTS:
+def _tensor(values: np.ndarray, device: torch.device) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(values)).to(device, torch.float32)
+
+
+def fit_mechanism_form(
+    parts: TransitionSplit, starts: list[np.ndarray], device: torch.device
+) -> tuple[RotationEvidence, MechanismForm] | None:
+    """Fit the form and test it; None if the transitions are linear or of another form."""
+    train, selection, test, seed = parts
+    random, regime = generator(seed, MECHANISM_FORM), selection.regime_of_unit
+    if not 2 <= train.size <= MAX_LATENTS:
         return None
-    linear, flexible = _linear_loss(train, test), _expert_loss(test)
-    bend, _ = paired(linear - flexible, test.regime_of_unit)
-    if bend < LEAST_BEND:
+    linear = _linear_loss(train, selection)
+    flexible = selection.by_unit(0.5 * (selection.residual**2).sum(axis=1))
+    nonlinearity, _ = paired_mean(linear - flexible, regime)
+    if nonlinearity < MIN_NONLINEARITY:
         return None
-    known, new = (_Balanced.of(rows, 1 << 30, device) for rows in (train, test))
-    form = _fit(known, new, train, starts)
-    share = paired(linear - _loss(form, test), test.regime_of_unit)[0] / bend
-    if share < LEAST_SHARE:
+    known, new = (_Balanced.of(rows, 1 << 30, device, random) for rows in (train, selection))
+    form = _fit(known, new, train, starts, random)
+    share = paired_mean(linear - _form_loss(form, selection), regime)[0] / nonlinearity
+    if share < MIN_SHARE:
         return None
-    facts = {"bend": bend, "share_of_bend": share}
-    losses = losses_by_turning(form, train, test, device)
-    return judged(FORM, form.rotation, losses, test.regime_of_unit, facts), form
+    facts = {"nonlinearity": nonlinearity, "share_explained": share}
+    losses = losses_by_rotation(form, train, test, device, random)
+    regime = test.regime_of_unit
+    return evidence_of_losses(MECHANISM_FORM, form.rotation, losses, regime, facts), form
 
 
 # -- fitting -----------------------------------------------------------------------------------
 
 
 @dataclass
-class _Guesses:
-    """R fits side by side."""
+class _Candidates:
+    """R candidate fits in one batch."""
 
-    rotation: Tensor  # (R, d, d), made orthogonal only in the end: freer paths to the optimum
+    rotation: Tensor  # (R, d, d), orthogonal only in the end
     origin: Tensor  # (R, d)
     first: Tensor  # (R, K, d, d)
     later: Tensor  # (R, L - 1, d, d)
@@ -113,12 +122,12 @@ class _Guesses:
     def parameters(self) -> list[Tensor]:
         return [self.rotation, self.origin, self.first, self.later]
 
-    def best(self, loss: Tensor, count: int) -> _Guesses:
+    def best(self, loss: Tensor, count: int) -> _Candidates:
         chosen = loss.argsort()[:count]
-        return _Guesses(*(p.detach()[chosen].clone() for p in self.parameters()))
+        return _Candidates(*(p.detach()[chosen].clone() for p in self.parameters()))
 
     def loss(self, rows: _Balanced) -> Tensor:
-        """Mean negative log likelihood of each fit, without constants, (R,)."""
+        """Mean negative log likelihood of each candidate, without constants, (R,)."""
         here = torch.einsum("knd,red->rkne", rows.value, self.rotation)
         here = here + self.origin[:, None, None]
         past = torch.einsum("klnd,red->rklne", rows.history, self.rotation)
@@ -130,72 +139,68 @@ class _Guesses:
         return 0.5 * error.mean((1, 2)) - torch.linalg.slogdet(self.rotation)[1]
 
 
-def _fit(known: _Balanced, new: _Balanced, train: Rows, starts: list[np.ndarray]) -> Form:
-    guesses = _first_guesses(train, starts, known.value)
-    for steps, batch, keep in zip(
-        (SEARCH_STEPS, FINAL_STEPS), BATCHES, (FINALISTS, 1), strict=True
-    ):
-        _descend(guesses, known, steps, batch)
+def _fit(
+    known: _Balanced,
+    new: _Balanced,
+    train: Transitions,
+    starts: list[np.ndarray],
+    random: np.random.Generator,
+) -> MechanismForm:
+    candidates = _initial_candidates(train, starts, known.value.device, random)
+    stages = ((SEARCH_STEPS, BATCHES[0], FINALISTS), (FINAL_STEPS, BATCHES[1], 1))
+    for steps, batch, keep in stages:
+        _descend(candidates, known, steps, batch, random)
         with torch.no_grad():
-            loss = guesses.loss(new)
-        guesses = guesses.best(loss.nan_to_num(torch.inf), keep)
-    rotation, origin, first, later = (p[0].double().cpu().numpy() for p in guesses.parameters())
+            loss = candidates.loss(new)
+        candidates = candidates.best(loss.nan_to_num(torch.inf), keep)
+    rotation, origin, first, later = (p[0].double().cpu().numpy() for p in candidates.parameters())
     left, _, right = np.linalg.svd(rotation)  # the nearest rotation: noise is white already
-    return Form(left @ right, origin, first, later)
+    return MechanismForm(left @ right, origin, first, later)
 
 
-def _first_guesses(train: Rows, starts: list[np.ndarray], like: Tensor) -> _Guesses:
-    """Given and random rotations, each with the linear fit that all regimes share."""
+def _initial_candidates(
+    train: Transitions, starts: list[np.ndarray], device: torch.device, random: np.random.Generator
+) -> _Candidates:
+    """Start from given and random rotations of the linear fit to all regimes."""
     lags, d = len(train.history), train.size
-    drawn = random_rotations(max(1, RESTARTS - len(starts)), d, seed=1)
+    drawn = random_rotations(max(1, RESTARTS - len(starts)), d, random)
     rotation = np.stack([*starts, *drawn])
     mean = train.value.mean(axis=0)
-    # the sign of an axis matters to LeakyReLU; most systems live more above zero than below
+    # LeakyReLU is not odd; most states are positive
     rotation = rotation * np.where(rotation @ mean < 0, -1.0, 1.0)[:, :, None]
     design = np.column_stack([*train.history, np.ones(len(train.value))])
     linear = np.linalg.lstsq(design, train.value, rcond=None)[0][:-1].reshape(lags, d, d)
-    turned = rotation[:, None] @ linear @ np.swapaxes(rotation, 1, 2)[:, None]
-
-    def tensor(values: np.ndarray) -> Tensor:
-        return torch.from_numpy(np.ascontiguousarray(values)).to(like)
-
-    return _Guesses(
-        tensor(rotation),
-        tensor(np.zeros((len(rotation), d))),
-        tensor(np.repeat(turned[:, :1], train.regimes, axis=1)),
-        tensor(turned[:, 1:]),
-    )
+    rotated = rotation[:, None] @ linear @ np.swapaxes(rotation, 1, 2)[:, None]
+    first = np.repeat(rotated[:, :1], train.regimes, axis=1)
+    parts = (rotation, np.zeros((len(rotation), d)), first, rotated[:, 1:])
+    return _Candidates(*(_tensor(part, device) for part in parts))
 
 
-def _descend(guesses: _Guesses, rows: _Balanced, steps: int, batch: int) -> None:
-    parameters = [p.requires_grad_() for p in guesses.parameters()]
-    optimiser = torch.optim.Adam(parameters, lr=LEARNING_RATE, betas=(0.9, 0.98))
-    random = np.random.default_rng(0)
+def _descend(
+    candidates: _Candidates, rows: _Balanced, steps: int, batch: int, random: np.random.Generator
+) -> None:
     count = rows.value.shape[1]
-    for step in range(steps):
-        cosine = 0.5 * (1 + np.cos(np.pi * step / steps)) + 0.01
-        optimiser.param_groups[0]["lr"] = LEARNING_RATE * min(1.0, (step + 1) / 20) * cosine
+
+    def loss(step: int) -> Tensor:
         index = torch.from_numpy(random.integers(count, size=min(batch, count)))
-        apart = guesses.first - guesses.first.mean(1, keepdim=True)
-        loss = guesses.loss(rows.batch(index.to(rows.value.device)))
-        optimiser.zero_grad(set_to_none=True)
-        (loss + SPARSITY * apart.abs().sum((1, 2, 3))).sum().backward()
-        optimiser.step()
+        apart = candidates.first - candidates.first.mean(1, keepdim=True)
+        error = candidates.loss(rows.batch(index.to(rows.value.device)))
+        return (error + SPARSITY * apart.abs().sum((1, 2, 3))).sum()
+
+    def rate(step: int) -> float:
+        return warmup_cosine(step, steps, LEARNING_RATE, warmup=20, floor=0.01)
+
+    free = [p.requires_grad_() for p in candidates.parameters()]
+    minimise(free, loss, steps, rate, betas=(0.9, 0.98))
 
 
 # -- judging -----------------------------------------------------------------------------------
 
 
-def expected(form: Form, rows: Rows) -> np.ndarray:
-    """What the form expects of each row in its own axes, (N, d)."""
-    past = rows.history @ form.rotation.T + form.origin
-    return _driven(past, rows.regime, form.first, form.later)
-
-
-def _driven(
+def _prediction(
     past: np.ndarray, regime: np.ndarray, first: np.ndarray, later: np.ndarray
 ) -> np.ndarray:
-    """What follows (N, m) from past sources (L, N, s) by W (K, s, m) and V (L - 1, s, m)."""
+    """Predict targets (N, m) from sources (L, N, s) by W (K, s, m) and V (L - 1, s, m)."""
     total = np.empty((len(regime), first.shape[-1]))
     for k, matrix in enumerate(first):
         mine = regime == k
@@ -209,18 +214,16 @@ def _leaky(x: np.ndarray) -> np.ndarray:
     return np.maximum(x, SLOPE * x)
 
 
-def _loss(form: Form, rows: Rows) -> np.ndarray:
+def _form_loss(form: MechanismForm, rows: Transitions) -> np.ndarray:
     """Negative log likelihood of each stretch, without constants."""
-    error = rows.value @ form.rotation.T + form.origin - expected(form, rows)
+    past = rows.history @ form.rotation.T + form.origin
+    predicted = _prediction(past, rows.regime, form.first, form.later)
+    error = rows.value @ form.rotation.T + form.origin - predicted
     return rows.by_unit(0.5 * (error**2).sum(axis=1))
 
 
-def _expert_loss(rows: Rows) -> np.ndarray:
-    return rows.by_unit(0.5 * (rows.residual**2).sum(axis=1))
-
-
-def _linear_loss(train: Rows, test: Rows) -> np.ndarray:
-    """The same for a linear mechanism of each regime."""
+def _linear_loss(train: Transitions, test: Transitions) -> np.ndarray:
+    """Negative log likelihood of a linear mechanism for each regime."""
     error = np.empty_like(test.value)
     for k in range(train.regimes):
         mine, yours = train.regime == k, test.regime == k
@@ -231,23 +234,28 @@ def _linear_loss(train: Rows, test: Rows) -> np.ndarray:
     return test.by_unit(0.5 * (error**2).sum(axis=1))
 
 
-def losses_by_turning(
-    form: Form, train: Rows, test: Rows, device: torch.device, angles: np.ndarray = ANGLES
+def losses_by_rotation(
+    form: MechanismForm,
+    train: Transitions,
+    test: Transitions,
+    device: torch.device,
+    random: np.random.Generator,
+    angles: np.ndarray = ANGLES,
 ) -> dict[tuple[int, int], list[np.ndarray]]:
-    """Turn pairs of axes; what drives the two turned ones is fitted anew, the rest is the same.
+    """Likelihood lost by rotating each pair of axes, by angle and stretch (U,).
 
-    Turned sources need no new fit: W takes the turn up exactly. So every turned axis is one
-    column, and all columns of all pairs and angles are fitted side by side.
+    W absorbs a rotation of the sources exactly, so only the mechanisms of the two rotated targets
+    are fitted again: one column each, all pairs and angles (in radians) in one batch.
     """
     d = train.size
-    turns = [(i, j, angle) for i, j in combinations(range(d), 2) for angle in angles]
-    # the straight axes come first and are fitted in the same way
-    turned = [turn(d, i, j, angle)[[i, j]] for i, j, angle in turns]
-    mixture = np.concatenate([np.eye(d), *turned])
-    fitted = _fit_columns(form, _Balanced.of(train, TURNED_ROWS, device), mixture)
+    rotations = [(i, j, angle) for i, j in combinations(range(d), 2) for angle in angles]
+    # the unrotated axes come first and are fitted in the same way
+    rotated = [givens_rotation(d, i, j, angle)[[i, j]] for i, j, angle in rotations]
+    mixture = np.concatenate([np.eye(d), *rotated])
+    fitted = _fit_columns(form, _Balanced.of(train, REFIT_ROWS, device, random), mixture)
     loss = _column_losses(form, test, mixture, *fitted)  # (U, columns)
     losses: dict[tuple[int, int], list[np.ndarray]] = {}
-    for number, (i, j, _) in enumerate(turns):
+    for number, (i, j, _) in enumerate(rotations):
         two = d + 2 * number
         lost = loss[:, two] + loss[:, two + 1] - loss[:, i] - loss[:, j]
         losses.setdefault((i, j), []).append(lost)
@@ -255,50 +263,46 @@ def losses_by_turning(
 
 
 def _fit_columns(
-    form: Form, rows: _Balanced, mixture: np.ndarray
+    form: MechanismForm, rows: _Balanced, mixture: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Origin (C,), W (K, d + 1, C) and V (L - 1, d + 1, C) of turned axes, mixtures (C, d).
+    """Fit origin (C,), W (K, d + 1, C) and V (L - 1, d + 1, C) of rotated axes (C, d).
 
-    The last entries of W and V are constants: the turned axes may have another origin.
+    The last entries of W and V are constants: rotated axes may have another origin.
     """
-
-    def tensor(values: np.ndarray) -> Tensor:
-        return torch.from_numpy(np.ascontiguousarray(values)).to(rows.value)
-
-    rotation, origin = tensor(form.rotation), tensor(form.origin)
-    value = (rows.value @ rotation.T) @ tensor(mixture).T  # (K, n, C)
+    device = rows.value.device
+    rotation, origin = _tensor(form.rotation, device), _tensor(form.origin, device)
+    value = (rows.value @ rotation.T) @ _tensor(mixture, device).T  # (K, n, C)
     past = F.pad(rows.history @ rotation.T + origin, (0, 1), value=1.0)  # (K, L, n, d + 1)
-    shift = tensor(mixture @ form.origin).requires_grad_()
-    first, later = (
-        F.pad(tensor(np.einsum("ca,ksa->kcs", mixture, part)), (0, 1)).requires_grad_()
-        for part in (form.first, form.later)
-    )
-    optimiser = torch.optim.Adam([shift, first, later], lr=LEARNING_RATE)
-    for step in range(TURNED_STEPS):
-        optimiser.param_groups[0]["lr"] = LEARNING_RATE * (1 - step / TURNED_STEPS)
+    shift = _tensor(mixture @ form.origin, device).requires_grad_()
+    mixed = (np.einsum("ca,ksa->kcs", mixture, part) for part in (form.first, form.later))
+    first, later = (F.pad(_tensor(part, device), (0, 1)).requires_grad_() for part in mixed)
+
+    def loss(step: int) -> Tensor:
         total = F.leaky_relu(past[:, 0] @ first.mT, SLOPE)
         for lag in range(1, past.shape[1]):
             total = total + F.leaky_relu(past[:, lag] @ later[lag - 1].T, SLOPE)
         error = value + shift - F.leaky_relu(total, SLOPE)
-        optimiser.zero_grad(set_to_none=True)
-        error.square().mean((0, 1)).sum().backward()
-        optimiser.step()
+        return error.square().mean((0, 1)).sum()
+
+    def rate(step: int) -> float:
+        return LEARNING_RATE * (1 - step / REFIT_STEPS)
+
+    minimise([shift, first, later], loss, REFIT_STEPS, rate)
     found = (shift, first.mT, later.mT)
     shift_, first_, later_ = (p.detach().double().cpu().numpy() for p in found)
     return shift_, first_, later_
 
 
 def _column_losses(
-    form: Form,
-    rows: Rows,
+    form: MechanismForm,
+    rows: Transitions,
     mixture: np.ndarray,
     shift: np.ndarray,
     first: np.ndarray,
     later: np.ndarray,
 ) -> np.ndarray:
-    """Half squared error of each turned axis, stretch by stretch, (U, C)."""
-    past = np.pad(
-        rows.history @ form.rotation.T + form.origin, ((0, 0), (0, 0), (0, 1)), constant_values=1.0
-    )
+    """Half squared error of each rotated axis and stretch, (U, C)."""
+    past = rows.history @ form.rotation.T + form.origin
+    past = np.pad(past, ((0, 0), (0, 0), (0, 1)), constant_values=1.0)
     value = rows.value @ form.rotation.T @ mixture.T + shift
-    return rows.by_unit(0.5 * (value - _driven(past, rows.regime, first, later)) ** 2)
+    return rows.by_unit(0.5 * (value - _prediction(past, rows.regime, first, later)) ** 2)

@@ -1,61 +1,72 @@
-"""Transitions of pure series as plain arrays: what came, what came before, what was expected."""
+"""Transitions of pure series as arrays: values, histories and the experts' predictions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from .. import latents
-from ..health import UNUSED_SHARE
-from ..mechanisms import histories_of
-from ..model import SequentialVAE
-from ..series import Panel
-from ..windows import Runs, pieces_of
+from .._runtime.stochastic import generator
+from ..data.panel import Panel
+from ..data.segments import Runs, runs_as_series, split_runs, subsample_runs
+from ..stage1 import encoding as latents
+from ..stage1.encoding import histories_of
+from ..stage1.fit_run import UNUSED_SHARE
+from ..stage1.vae import SequentialVAE
 
-#: Rows of each regime to learn axes from and to test them on, by kind of experts: what a
-#: nonparametric expert or a flow expects takes a quadrature for every row.
-ROWS = {"affine": 40_000, "spline": 4_000, "nonparametric": 800, "maf": 800}
-#: Rows that count as one independent observation in tests: neighbours in time are not.
+#: Transitions of each regime in each part, by kind of expert: the conditional mean of a
+#: nonparametric expert or a flow takes one quadrature per transition.
+MAX_TRANSITIONS = {"affine": 20_000, "spline": 2_000, "nonparametric": 400, "maf": 400}
+#: Consecutive transitions that count as one independent observation in tests.
 STRETCH = 64
+#: Smallest number of stretches of each regime for fitting, selection and testing.
+MIN_STRETCHES = (4, 2, 4)
+#: With this many held-out stretches of each regime, only held-out series are tested; 40 of them
+#: distinguish the axes of the paper's world with p < 0.001.
+ENOUGH_HELD_OUT = 32
+#: Share of the series used for testing where too few are held out, and for selection.
+SHARE = 1 / 3
+#: Rows over all regimes from which `used_latents` decides.
+USED_ROWS = 1 << 15
+#: Largest number of entries of the covariance whose curvature is measured, and its ridge.
+MAX_ENTRIES, RIDGE = 400, 1e-3
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
-    """N transitions. Coordinates are those of the model until `mapped`."""
+class Transitions:
+    """N transitions of pure series, in the model's coordinates until `mapped`."""
 
-    value: np.ndarray  # (N, d)
-    history: np.ndarray  # (L, N, d), newest step first
-    expected: np.ndarray  # (N, K, d), by the expert of every regime
-    regime: np.ndarray  # (N,)
-    unit: np.ndarray  # (N,), the stretch that a row belongs to, from 0 on
-    shown: np.ndarray | None = None  # (N, C), what a picture of the row shows
+    value: np.ndarray  # z_t, (N, d)
+    history: np.ndarray  # z_{t-1}, ..., z_{t-L}, (L, N, d)
+    expected: np.ndarray  # mean of z_t under the expert of each regime, (N, K, d)
+    regime: np.ndarray  # code of the regime, (N,)
+    #: number of the stretch, from 0 on, (N,); transitions of one stretch are dependent
+    unit: np.ndarray
+    keypoints: np.ndarray | None = None  # of the picture at step t, (N, C)
 
     @property
     def size(self) -> int:
-        """Latents."""
+        """Number of latents d."""
         return self.value.shape[1]
 
     @property
     def regimes(self) -> int:
-        """Mechanisms."""
+        """Number of regimes K."""
         return self.expected.shape[1]
 
     @property
     def residual(self) -> np.ndarray:
-        """Value minus what the expert of the row's own regime expected, (N, d)."""
+        """Value minus the conditional mean of the transition's own regime, (N, d)."""
         return self.value - self.expected[np.arange(len(self.value)), self.regime]
 
-    def mapped(self, matrix: np.ndarray) -> Rows:
-        """In other coordinates, of which each is a row of the matrix (m, d)."""
-        return replace(
-            self,
-            value=self.value @ matrix.T,
-            history=self.history @ matrix.T,
-            expected=self.expected @ matrix.T,
-        )
+    @property
+    def residual_covariances(self) -> np.ndarray:
+        """Second moments of the residuals of each regime, (K, d, d)."""
+        residual = self.residual
+        parts = (residual[self.regime == k] for k in range(self.regimes))
+        return np.stack([part.T @ part / len(part) for part in parts])
 
     @property
     def regime_of_unit(self) -> np.ndarray:
@@ -64,69 +75,136 @@ class Rows:
         out[self.unit] = self.regime
         return out
 
-    def halves(self) -> tuple[Rows, Rows]:
-        """Every second stretch of each regime, in random order, and the rest."""
-        order = np.random.default_rng(0).permutation(self.unit.max() + 1)
-        rank = np.empty(len(order), int)
-        for k in range(self.regimes):
-            mine = order[self.regime_of_unit[order] == k]
-            rank[mine] = np.arange(len(mine))
-        first = rank[self.unit] % 2 == 0
-        return self.where(first), self.where(~first)
+    def mapped(self, matrix: np.ndarray) -> Transitions:
+        """Map latents to coordinates given by the rows of a matrix (m, d)."""
+        given = (self.value, self.history, self.expected)
+        value, history, expected = (array @ matrix.T for array in given)
+        return replace(self, value=value, history=history, expected=expected)
 
-    def where(self, keep: np.ndarray) -> Rows:
-        """Some rows (a mask), with their stretches counted anew."""
-        return Rows(
+    def where(self, keep: np.ndarray) -> Transitions:
+        """Select transitions by a mask (N,) and renumber their stretches."""
+        return Transitions(
             self.value[keep],
             self.history[:, keep],
             self.expected[keep],
             self.regime[keep],
             np.unique(self.unit[keep], return_inverse=True)[1],
-            None if self.shown is None else self.shown[keep],
+            None if self.keypoints is None else self.keypoints[keep],
         )
 
     def by_unit(self, values: np.ndarray) -> np.ndarray:
-        """Means (U, ...) of values (N, ...) over the stretches that they belong to."""
+        """Average values (N, ...) over each stretch: (U, ...)."""
         count = np.bincount(self.unit)
         flat = values.reshape(len(values), -1)
         total = np.stack([np.bincount(self.unit, column) for column in flat.T], axis=-1)
         return (total / count[:, None]).reshape(len(count), *values.shape[1:])
 
 
-def collect(model: SequentialVAE, panel: Panel, *sources: Runs, shown: int = 0) -> Rows:
-    """Transitions of labelled runs, at most `ROWS` of each regime; earlier sources come first.
+class TransitionSplit(NamedTuple):
+    """Transitions of disjoint series: to fit axes, to select among fits, and to test."""
 
-    The first `shown` channels are what a picture of the step shows.
+    fit: Transitions
+    selection: Transitions
+    test: Transitions
+    seed: int = 0
+
+    def mapped(self, matrix: np.ndarray) -> TransitionSplit:
+        """Map latents to coordinates given by the rows of a matrix (m, d)."""
+        fit, selection, test = (part.mapped(matrix) for part in self[:3])
+        return TransitionSplit(fit, selection, test, self.seed)
+
+
+class RunSplit(NamedTuple):
+    """Runs to fit axes, to select among fits, and to test; `held_out`: all test runs were."""
+
+    fit: Runs
+    selection: Runs
+    test: Runs
+    held_out: bool
+
+
+def split_for_alignment(
+    train: Runs, held: Runs, regimes: int, lags: int, seed: int
+) -> RunSplit | None:
+    """Split runs by series so that each part has every regime; None if there are too few.
+
+    Held-out runs are tested; where these are too few, training series are added. A regime with
+    too few series has its stretches split instead.
     """
-    most = ROWS[model.config.experts] * 5 // max(5, model.regimes)
-    runs = _some(sources, model.regimes, most, model.config.lags)
-    pieces = pieces_of(panel, runs)
+    held_out = bool((_stretches(held, regimes, lags) >= ENOUGH_HELD_OUT).all())
+    for source in (train, _cut(train, lags)):
+        rest, test = source, held
+        if not held_out:
+            rest, more = split_runs(source, SHARE, lags, seed)
+            test = held + more
+        found = RunSplit(*split_runs(rest, SHARE, lags, seed), test, held_out)
+        counts = [_stretches(runs, regimes, lags).min() for runs in found[:3]]
+        if np.greater_equal(counts, MIN_STRETCHES).all():
+            return found
+    return None
+
+
+def _stretches(runs: Runs, regimes: int, lags: int) -> np.ndarray:
+    """Count the stretches of each regime, (K,)."""
+    count = -(-np.maximum(runs.length - lags, 0) // STRETCH)
+    return np.bincount(runs.regime, count, minlength=regimes)
+
+
+def _cut(runs: Runs, lags: int) -> Runs:
+    """Make every stretch, with its history, a series of its own."""
+    size = STRETCH + lags
+    pieces = -(-runs.length // size)
+    run = np.repeat(np.arange(len(runs)), pieces)
+    before = size * (np.arange(len(run)) - np.repeat(np.cumsum(pieces) - pieces, pieces))
+    length = np.minimum(runs.length[run] - before, size)
+    cut = Runs(runs.start[run] + before, length, np.arange(len(run)), runs.regime[run])
+    return cut.where(length > lags)
+
+
+def collect(
+    model: SequentialVAE, panel: Panel, runs: Runs, random: np.random.Generator, keypoints: int = 0
+) -> Transitions:
+    """Encode labelled runs, at most `MAX_TRANSITIONS` transitions of each regime.
+
+    The first `keypoints` channels of the panel are key points of the picture.
+    """
+    most = MAX_TRANSITIONS[model.config.experts] * 5 // max(5, model.regimes)
+    lags = model.config.lags
+    runs = _sample(runs, model.regimes, most, lags, random)
+    pieces = runs_as_series(panel, runs)
     rows, flat, value = histories_of(model, pieces)
     run = np.repeat(np.arange(len(runs)), runs.length)[rows]
-    stretch = run * (1 + runs.length.max() // STRETCH) + runs.within()[rows] // STRETCH
-    return Rows(
+    within = (runs.position_in_run()[rows] - lags) // STRETCH
+    stretch = run * (1 + runs.length.max() // STRETCH) + within
+    return Transitions(
         value=value,
-        history=flat.reshape(len(rows), model.config.lags, -1).swapaxes(0, 1),
+        history=flat.reshape(len(rows), lags, -1).swapaxes(0, 1),
         expected=_expected(model, flat),
         regime=runs.regime[run],
         unit=np.unique(stretch, return_inverse=True)[1],
-        shown=pieces.values[rows][:, :shown].astype(float) if shown else None,
+        keypoints=pieces.values[rows][:, :keypoints].astype(float) if keypoints else None,
     )
 
 
-def used_latents(model: SequentialVAE, panel: Panel, runs: Runs) -> np.ndarray:
-    """Numbers of the latents that carry something."""
-    some = runs.where(np.arange(min(len(runs), 200)))
-    found = latents.encode(model, pieces_of(panel, some))
+def used_latents(model: SequentialVAE, panel: Panel, runs: Runs, seed: int = 0) -> np.ndarray:
+    """Find the latents whose posterior differs from the prior; regimes count about alike."""
+    most = USED_ROWS // (1 + int(runs.regime.max()))
+    some = subsample_runs(runs, most, generator(seed, "used latents"))
+    found = latents.encode(model, runs_as_series(panel, some))
     width = np.sqrt(np.nanmean(found.scale**2, axis=0))
     return np.flatnonzero(width < UNUSED_SHARE * np.hypot(width, np.nanstd(found.mean, axis=0)))
 
 
-def _some(sources: Sequence[Runs], regimes: int, most: int, lags: int) -> Runs:
-    """Runs of each source in random order, so many transitions of each regime at most."""
-    random = np.random.default_rng(0)
-    order = [source.where(random.permutation(len(source))) for source in sources]
-    runs = sum(order[1:], order[0])
+def inverse_square_root(covariance: np.ndarray) -> np.ndarray:
+    """Symmetric C^(-1/2) of covariances (..., d, d), with eigenvalues bounded from below."""
+    values, vectors = np.linalg.eigh(covariance)
+    values = np.maximum(values, 1e-6 * values[..., -1:])
+    return (vectors * values[..., None, :] ** -0.5) @ np.swapaxes(vectors, -1, -2)
+
+
+def _sample(runs: Runs, regimes: int, most: int, lags: int, random: np.random.Generator) -> Runs:
+    """Draw runs in random order until each regime has at most so many transitions."""
+    runs = runs.where(random.permutation(len(runs)))
     runs = runs.where(runs.length > lags)
     chosen = runs.where(np.zeros(0, int))
     for code in range(regimes):
@@ -140,7 +218,44 @@ def _some(sources: Sequence[Runs], regimes: int, most: int, lags: int) -> Runs:
 @torch.no_grad()
 def _expected(model: SequentialVAE, histories: np.ndarray) -> np.ndarray:
     parts = [
-        model.experts.conditional_mean(torch.from_numpy(block).to(model.centre)).cpu().double()
-        for block in np.array_split(histories, 1 + len(histories) // latents.PREDICTED_ROWS)
+        model.experts.conditional_mean(torch.from_numpy(part).to(model.centre)).cpu().double()
+        for part in np.array_split(histories, 1 + len(histories) // latents.PREDICTED_ROWS)
     ]
     return np.ascontiguousarray(torch.cat(parts, dim=1).numpy().swapaxes(0, 1))
+
+
+def curvature(parts: TransitionSplit) -> float:
+    """Curvature of the latent space: how far the noise covariance depends on the state.
+
+    If the network's latents were a nonlinear image of the true ones, noise of constant covariance
+    would look larger in some states. So second moments of whitened residuals are regressed on the
+    state; the part explained on held-out transitions is the root mean square change of the noise's
+    scale. Stretching shows; a frame that rotates without stretching does not.
+    """
+    train, test = parts.fit, parts.test
+    d = train.size
+    first, second = np.triu_indices(d)
+    weight = np.where(first == second, 1.0, 2.0)
+    chosen = generator(parts.seed, "bending").permutation(len(first))[:MAX_ENTRIES]
+    share = len(first) / len(chosen)
+    first, second, weight = first[chosen], second[chosen], weight[chosen]
+
+    def products(rows: Transitions) -> np.ndarray:
+        residual = np.clip(rows.residual, -5, 5)  # limits the influence of outliers
+        return residual[:, first] * residual[:, second]
+
+    centre, spread = train.history[0].mean(axis=0), train.history[0].std(axis=0)
+
+    def features(rows: Transitions) -> np.ndarray:
+        state = np.clip((rows.history[0] - centre) / np.where(spread > 0, spread, 1.0), -5, 5)
+        return np.column_stack([np.ones(len(state)), state, state**2, np.abs(state)])
+
+    x, y = features(train), products(train)
+    mean = y.mean(axis=0)
+    normal = x.T @ x + RIDGE * len(x) * np.eye(x.shape[1])
+    predicted = features(test) @ np.linalg.solve(normal, x.T @ (y - mean))
+    predicted -= predicted.mean(axis=0)
+    # unbiased: errors of the regression do not count as explained
+    explained = 2 * (products(test) - mean) * predicted - predicted**2
+    energy = share * float((explained.mean(axis=0) * weight).sum())
+    return 0.5 * float(np.sqrt(max(energy, 0.0) / d))

@@ -1,19 +1,20 @@
-"""W^(k) in aligned coordinates, with standard errors that allow for dependence in time."""
+"""W^(k) in aligned coordinates, with standard errors clustered by stretch."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ..nets import SLOPE
-from .form import Form
-from .rows import Rows
+from ..stage1.networks import SLOPE
+from .mechanism_form import MechanismForm
+from .transitions import Transitions
 
 
-def weights_of_form(form: Form, rows: Rows, steps: int = 8) -> tuple[np.ndarray, np.ndarray]:
-    """Matrices of the form without any penalty, (K, L, d, d), and their standard errors.
+def weights_of_form(
+    form: MechanismForm, rows: Transitions, steps: int = 8
+) -> tuple[np.ndarray, np.ndarray]:
+    """Fit the form's matrices (K, L, d, d) without penalty, and their standard errors.
 
-    The axes stay; each target is a least-squares problem of its own (Gauss-Newton), and errors
-    are added up by stretch.
+    The axes are fixed; each target is a least-squares problem of its own (Gauss-Newton).
     """
     d, kinds, later = rows.size, rows.regimes, len(form.later)
     past = rows.history @ form.rotation.T + form.origin  # (L, N, d)
@@ -37,11 +38,11 @@ def weights_of_form(form: Form, rows: Rows, steps: int = 8) -> tuple[np.ndarray,
     return matrices, errors
 
 
-def weights_of_effects(rows: Rows, effects: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Average effects (K, L, d, d) of the experts, corrected by what their residuals still show.
+def weights_of_effects(rows: Transitions, effects: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Correct the experts' average effects (K, L, d, d) by a regression of their residuals.
 
-    A regression of each regime's residuals on its histories finds what the expert missed on
-    average; its errors, added up by stretch, are those of the effects.
+    Each regime's residuals are regressed on its histories; the standard errors of that regression
+    are returned as those of the effects.
     """
     kinds, lags, d, _ = effects.shape
     corrected, errors = effects.copy(), np.empty_like(effects)
@@ -63,7 +64,7 @@ def weights_of_effects(rows: Rows, effects: np.ndarray) -> tuple[np.ndarray, np.
 def _linearised(
     theta: np.ndarray, past: np.ndarray, value: np.ndarray, regime: np.ndarray, kinds: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Gradient (N, parameters) and error (N,) of one target: W of each regime, then V."""
+    """Gradient (N, parameters) and error (N,) of one target: W_k, then V_l."""
     lags, count, d = past.shape
     own = theta[: kinds * d].reshape(kinds, d)
     later = theta[kinds * d :].reshape(lags - 1, d)
@@ -79,8 +80,8 @@ def _linearised(
     return gradient.reshape(count, -1), value - np.maximum(total, SLOPE * total)
 
 
-def _sandwich(gradient: np.ndarray, error: np.ndarray, rows: Rows) -> np.ndarray:
-    """Standard errors of least squares whose errors depend on each other within a stretch."""
+def _sandwich(gradient: np.ndarray, error: np.ndarray, rows: Transitions) -> np.ndarray:
+    """Return standard errors of least squares, clustered by stretch."""
     scores = gradient * error[:, None]
     units = rows.unit.max() + 1
     sums = np.zeros((units, gradient.shape[1]))

@@ -1,19 +1,32 @@
-"""Stacked or listed arrays, one per series; or, with offsets, the rows of all series."""
+"""Arrays, recordings of pictures and npz files -> Parts; Panels as npz files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+import json
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._runtime.process import atomic_path
 from ..errors import DataError
-from ..frames import Frames, join_rows
-from .checks import check_codes, checked_offsets
-from .names import checked_channels, checked_names, encode_regimes, shown
-from .origin import Origin, first
-from .parts import Parts, finish
-from .stamps import parse_time
+from .cells import Locator, encode_regimes, first, listed, parse_time, shown
+from .discover import IMAGES, check_file, find_recordings, recording_names, unreadable
+from .frames import Frames, Size, concatenate_rows, other_size, read_recording, row_chunks
+from .parts import Parts, Preparation, finish
+
+if TYPE_CHECKING:
+    from ..data.panel import Panel
+
+KEYS = (
+    "values", "offsets", "names", "channels", "time", "codes", "regimes", "regime", "gap",
+    "groups", "default_gap", "preparation",
+)  # fmt: skip
+DEFECTS = (OSError, EOFError, ValueError, LookupError, RuntimeError, MemoryError, struct.error)
 
 
 def array_parts(
@@ -40,34 +53,30 @@ def array_parts(
         values = real_array(values, source)
         lengths = np.array(values.shape[:1])
         time, regime = None if time is None else [time], None if regime is None else [regime]
-    offsets = checked_offsets(offsets, values, source)
-    count = len(offsets) - 1
-    if count == 0:
+    if np.size(offsets) == 1:
         raise DataError("there are no series", where=source)
     if names is None:
-        names = np.arange(count).astype(str)
+        names = np.arange(np.size(offsets) - 1).astype(str)
     regimes = tuple(str(name) for name in regimes)
     if regime is not None:
         codes, regimes = _regimes(regime, lengths, source)
-    if codes is not None:
-        check_codes(codes, regimes, len(values), source)
-    origin = _origin(source, offsets, values.shape[1:])
+    locator = _locator(source, offsets, values.shape[1:])
     parts = Parts(
         values=values,
         offsets=offsets,
-        names=checked_names(names, count, source),
-        time=None if time is None else parse_time(_times(time, lengths, source), "time", origin),
+        names=names,
+        time=None if time is None else parse_time(_times(time, lengths, source), "time", locator),
         codes=codes,
         regimes=regimes,
-        channels=checked_channels(channels, values.shape[1:], source),
+        channels=channels,
         gap=gap,
         source=source,
         groups=groups,
     )
-    return finish(parts, missing, origin)
+    return finish(parts, missing, locator)
 
 
-def _origin(source: str, offsets: np.ndarray, shape: tuple[int, ...]) -> Origin:
+def _locator(source: str, offsets: np.ndarray, shape: tuple[int, ...]) -> Locator:
     def row_name(row: int) -> str:
         series = int(np.searchsorted(offsets, row, side="right")) - 1
         return f"series {series}, row {row - int(offsets[series])}"
@@ -77,11 +86,11 @@ def _origin(source: str, offsets: np.ndarray, shape: tuple[int, ...]) -> Origin:
             return column if isinstance(column, str) else f"channel {column}"
         return f"pixel {divmod(column, shape[1])}"
 
-    return Origin(source, row_name, column_name, column_first=False)
+    return Locator(source, row_name, column_name, column_first=False)
 
 
 def real_array(values: Any, source: str) -> np.ndarray:
-    """The array itself if it is real and native, so that mapped data stays mapped."""
+    """Return the array itself if it is real and native, so that mapped data stays mapped."""
     if isinstance(values, Frames):
         return values  # type: ignore[return-value]  # they behave like an array
     if isinstance(values, np.ma.MaskedArray):
@@ -96,7 +105,7 @@ def real_array(values: Any, source: str) -> np.ndarray:
 
 
 def _stacked(values: Any, images: bool, source: str) -> tuple[np.ndarray, np.ndarray]:
-    """All rows below each other, and where each series starts and ends."""
+    """Stack all rows, and return the offsets of the series."""
     if isinstance(values, Frames):
         return values, np.array([0, len(values)])  # type: ignore[return-value]
     if hasattr(values, "__array__"):
@@ -117,12 +126,12 @@ def _stacked(values: Any, images: bool, source: str) -> tuple[np.ndarray, np.nda
             found, expected = (" x ".join(map(str, a.shape[1:])) for a in (one, arrays[0]))
             what = f"series {k} has {found} channels, but series 0 has {expected} channels"
             raise DataError(what, where=source)
-    rows = join_rows(arrays) if arrays else np.zeros((0, 1))
+    rows = concatenate_rows(arrays) if arrays else np.zeros((0, 1))
     return rows, np.cumsum([0, *(len(one) for one in arrays)])
 
 
 def _regimes(regime: Any, lengths: np.ndarray, source: str) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Labels of each row, from one name or one list of names per series."""
+    """Code the label of each row, from one name or one list of names per series."""
     one = isinstance(regime, str) or getattr(regime, "ndim", 1) == 0
     if one or len(regime) != len(lengths):
         given = f"the name {shown(regime)} was" if one else f"{len(regime)} regimes were"
@@ -136,7 +145,7 @@ def _regimes(regime: Any, lengths: np.ndarray, source: str) -> tuple[np.ndarray,
 
 
 def _times(time: Any, lengths: np.ndarray, source: str) -> np.ndarray:
-    """One stamp per row, from stamps shared by all series or given for each."""
+    """Return one stamp per row, from stamps shared by all series or given for each."""
     if _is_nested(time):
         if len(time) != len(lengths):
             what = f"times of {len(time)} series were given for {len(lengths)} series"
@@ -154,7 +163,7 @@ def _is_nested(data: Any) -> bool:
 
 
 def _per_row(data: Any, lengths: np.ndarray, what: str, source: str) -> np.ndarray:
-    """One entry per row, from one list (or one entry for all rows) per series."""
+    """Return one entry per row, from one list or one entry per series."""
     if isinstance(data, np.ndarray) and data.ndim == 2 and (lengths == data.shape[1]).all():
         return data.reshape(-1)
     pieces = []
@@ -168,3 +177,170 @@ def _per_row(data: Any, lengths: np.ndarray, what: str, source: str) -> np.ndarr
         return np.concatenate(pieces)
     except TypeError as error:
         raise DataError(f"{what} mixes numbers and dates", where=source) from error
+
+
+def picture_parts(
+    recordings: Any,
+    *,
+    regime: Any = None,
+    names: Sequence[str] | None = None,
+    size: Size | None = None,
+    lengths: Sequence[int] | np.ndarray | None = None,
+    gap: float | None = None,
+    source: str | None = None,
+) -> Parts:
+    """Read recordings by name or from a folder; or cut frames into recordings by lengths."""
+    stacks: list[Any]
+    if isinstance(recordings, Frames):
+        stacks, where = [recordings], source or "frames"
+        lengths = [len(recordings)] if lengths is None else lengths
+        names = [str(k) for k in range(len(lengths))] if names is None else names
+    else:
+        paths, where = _named(recordings)
+        where = source or where
+        stacks = [read_recording(path, size) for path in paths.values()]
+        lengths, names = [len(stack) for stack in stacks], list(paths) if names is None else names
+        for path, stack in zip(paths.values(), stacks, strict=True):
+            if stack.shape[1:] != stacks[0].shape[1:]:
+                raise other_size(path, stack.shape[1:], stacks[0].shape[1:])
+        if regime == "folder":
+            regime = [path.resolve().parent.name for path in paths.values()]
+    lengths = np.asarray(lengths)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    if regime is not None:
+        regime = np.repeat(_labels(regime, list(names), where), lengths)
+    values = concatenate_rows(stacks)
+    return array_parts(values, offsets=offsets, regime=regime, names=names, gap=gap, source=where)
+
+
+def _named(source: Any) -> tuple[dict[str, Path], str]:
+    """Return recordings by name, and the name of the whole."""
+    if isinstance(source, Mapping):
+        if not source:
+            raise DataError("there are no recordings", fix="name at least one folder or video")
+        paths = {str(name): Path(path) for name, path in source.items()}
+        for path in paths.values():
+            _existing(path)
+        return paths, f"{len(paths)} recordings of pictures"
+    root = Path(source)
+    _existing(root)
+    found = find_recordings([root])
+    if not found:
+        fix = f"put folders of images ({', '.join(IMAGES)}) or videos there"
+        raise DataError("there are no pictures", where=str(root), fix=fix)
+    return recording_names(found, root if root.is_dir() else root.parent), root.name
+
+
+def _labels(regime: Any, names: Sequence[str], where: str) -> np.ndarray:
+    """Return one regime for each recording, as objects so that None stays None."""
+    if isinstance(regime, Mapping):
+        unknown = [name for name in regime if str(name) not in set(map(str, names))]
+        if unknown:
+            fix = f"the recordings are {listed(list(names), 8)}"
+            raise DataError(f"there is no recording {unknown[0]!r}", where=where, fix=fix)
+        regime = [regime.get(name) for name in names]
+    if isinstance(regime, str) or len(regime) != len(names):
+        given = f"the regime {regime!r} was" if isinstance(regime, str) else "regimes were"
+        count = "" if isinstance(regime, str) else f"{len(regime)} "
+        fix = 'give one name for each recording, or regime="folder"'
+        what = f"{count}{given} given for {len(names)} recordings"
+        raise DataError(what, where=where, fix=fix)
+    return np.array([*regime, None], dtype=object)[:-1]
+
+
+def _existing(path: Path) -> None:
+    if not path.exists():
+        fix = "check the path"
+        raise DataError("there is no such folder or file", where=str(path), fix=fix)
+
+
+def npz_parts(path: Path, mmap: bool, missing: str | None, gap: float | None) -> Parts:
+    """Read the layout of Panel.to_npz, or `values` stacked as (N, T, p) or (N, T, H, W)."""
+    check_file(path)
+    try:
+        arrays = _members(path, mmap)
+        single = [key for key in ("gap", "default_gap", "preparation") if key in arrays]
+        stored = {key: arrays.pop(key).item() for key in single}
+        preparation = Preparation.from_dict(json.loads(stored.get("preparation", "{}")))
+    except DataError:
+        raise
+    except (*DEFECTS, zlib.error, zipfile.BadZipFile) as error:
+        raise unreadable(path, error, "is damaged or not an npz file") from error
+    missing = missing or ("gap" if "offsets" in arrays else "error")
+    gap = stored.get("gap") if gap is None else gap
+    parts = array_parts(**arrays, missing=missing, gap=gap, source=path.name)
+    return Parts(**parts, default_gap=stored.get("default_gap"), preparation=preparation)
+
+
+def _members(path: Path, mmap: bool) -> dict[str, Any]:
+    with zipfile.ZipFile(path) as archive:
+        members = {Path(info.filename).stem: info for info in archive.infolist()}
+        if "values" not in members:
+            fix = f"the arrays are {listed(sorted(members))}"
+            raise DataError("there is no array called 'values'", where=path.name, fix=fix)
+        known = [key for key in KEYS if key in members]
+        return {k: _member(archive, members[k], path, mmap and k == "values") for k in known}
+
+
+def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, mmap: bool) -> np.ndarray:
+    """Read an array; with mmap, map it where it lies in the archive unless it is compressed."""
+    form = np.lib.format
+    with archive.open(info) as member:
+        old = form.read_magic(member) == (1, 0)
+        read_header = form.read_array_header_1_0 if old else form.read_array_header_2_0
+        shape, fortran, dtype = read_header(member)
+        header = member.tell()
+    if dtype.hasobject:
+        what = f"the array {Path(info.filename).stem!r} holds pickled objects, never to be loaded"
+        fix = "store numbers as a plain array and names as a unicode array (dtype=str)"
+        raise DataError(what, where=path.name, fix=fix)
+    size = dtype.itemsize * int(np.prod(shape, dtype=object))
+    if header + size > info.file_size:
+        raise ValueError(f"{info.filename} is cut short")
+    if not mmap or size == 0 or info.compress_type != zipfile.ZIP_STORED:
+        with archive.open(info) as member:
+            return form.read_array(member, allow_pickle=False)
+    with open(path, "rb") as file:  # the directory's copy of these lengths may differ
+        file.seek(info.header_offset + 26)
+        start = info.header_offset + 30 + sum(struct.unpack("<HH", file.read(4)))
+    flat = np.memmap(path, dtype, mode="r", offset=start + header, shape=size // dtype.itemsize)
+    return flat.reshape(shape, order="F" if fortran else "C")
+
+
+def to_npz(panel: Panel, path: Path) -> None:
+    """Write an uncompressed npz, whose values can be mapped without loading them."""
+    arrays: dict[str, np.ndarray | Frames | None] = {
+        "values": panel.values,
+        "offsets": panel.offsets,
+        "names": panel.names,
+        "channels": np.array(panel.channels, dtype=np.str_),
+        "time": panel.time,
+        "codes": panel.codes,
+        "regimes": np.array(panel.regimes, dtype=np.str_) if panel.labelled else None,
+        "gap": None if panel.gap is None else np.array(panel.gap),
+        "groups": panel.groups,
+        "default_gap": None if panel.default_gap is None else np.array(panel.default_gap),
+    }
+    if panel.preparation != Preparation():
+        arrays["preparation"] = np.array(json.dumps(panel.preparation.to_dict()))
+    with atomic_path(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
+        for name, array in arrays.items():
+            if array is None:
+                continue
+            info = zipfile.ZipInfo(f"{name}.npy")  # undated: the same panel, the same bytes
+            if name == "values":
+                # An empty extra field rounds the zip header up to 64 bytes, to align the map.
+                info.extra = struct.pack("<HH", 0xD935, 0)
+            with archive.open(info, "w", force_zip64=True) as member:
+                if isinstance(array, Frames):
+                    _write_frames(member, array)
+                else:
+                    np.lib.format.write_array(member, array, allow_pickle=False)
+
+
+def _write_frames(member: IO[bytes], frames: Frames) -> None:
+    """Write frames piece by piece, as they may exceed memory."""
+    form = {"descr": frames.dtype.str, "fortran_order": False, "shape": frames.shape}
+    np.lib.format.write_array_header_1_0(member, form)
+    for rows in row_chunks(frames):
+        member.write(np.ascontiguousarray(frames[rows]).tobytes())

@@ -1,7 +1,7 @@
-"""Models on disk: one file of JSON, safetensors, npz and a card. Nothing in it is executed.
+"""Model files: a zip archive of JSON, safetensors, npz and a card; nothing in it is executed.
 
-The file is a plain zip archive. `manifest.json` names every member with its checksum and carries
-the settings; the checksum of the manifest itself is the comment of the archive.
+`manifest.json` lists every member with its checksum, and the settings; the checksum of the
+manifest itself is the comment of the archive.
 """
 
 from __future__ import annotations
@@ -18,30 +18,48 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .atomic import atomic_path
-from .errors import StoreError
+from .._runtime.process import atomic_path
+from ..config import RunConfig
+from ..errors import StoreError
+from .parts import Preparation
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 FORMAT = "mechtrace"
-SCHEMA = 1
+SCHEMA = 3  # `_upgraded` says what changed
+#: Former names of what is stored of an axis.
+AXIS_NAMES = {"block": "subspace", "cost": "rotation_loss"}
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # a fixed date, so that the same model gives the same bytes
 
 
 @dataclass(frozen=True, eq=False)
 class Archive:
-    """The content of a stored file."""
+    """The content of a stored file.
 
-    kind: str  # "model" or "checkpoint"
+    Attributes
+    ----------
+    kind : {"model", "checkpoint"}
+        What is stored.
+    meta : dict
+        Settings, as JSON.
+    tensors : dict
+        Groups of named tensors, one safetensors member each.
+    arrays : dict
+        Named arrays.
+    card : str
+        Description of the model, as Markdown.
+    """
+
+    kind: str
     meta: dict[str, Any]
-    tensors: dict[str, dict[str, Tensor]]  # groups of tensors, one safetensors member each
+    tensors: dict[str, dict[str, Tensor]]
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
     card: str = ""
 
 
 def write_archive(path: str | Path, archive: Archive) -> None:
-    """Write atomically: a crash leaves the old file, never half of a new one."""
+    """Write an archive atomically: a crash leaves the old file, never half of a new one."""
     from safetensors.torch import save
 
     members: dict[str, bytes] = {"card.md": archive.card.encode()}
@@ -68,7 +86,13 @@ def write_archive(path: str | Path, archive: Archive) -> None:
 
 
 def read_archive(path: str | Path) -> Archive:
-    """Read and verify; a truncated, altered, foreign or newer file is refused."""
+    """Read and verify an archive.
+
+    Raises
+    ------
+    StoreError
+        If there is no such file, or it is truncated, altered, foreign or newer.
+    """
     path = Path(path)
     if not path.exists():
         raise StoreError("there is no such file", where=str(path), fix="check the path")
@@ -78,11 +102,9 @@ def read_archive(path: str | Path) -> Archive:
         with zipfile.ZipFile(path) as archive:
             return _read_members(archive, str(path))
     except (zipfile.BadZipFile, EOFError, OSError, KeyError, NotImplementedError) as error:
-        raise StoreError(
-            "is not a mechtrace file, or it is truncated or damaged",
-            where=str(path),
-            fix="save the model again or copy the file again",
-        ) from error
+        what = "is not a mechtrace file, or it is truncated or damaged"
+        fix = "save the model again or copy the file again"
+        raise StoreError(what, where=str(path), fix=fix) from error
 
 
 def _read_members(archive: zipfile.ZipFile, where: str) -> Archive:
@@ -96,11 +118,8 @@ def _read_members(archive: zipfile.ZipFile, where: str) -> Archive:
     if not genuine:
         raise StoreError("is not a mechtrace file", where=where, fix="check the path")
     if schema > SCHEMA:
-        raise StoreError(
-            f"was written by a newer mechtrace (format {schema}, this version reads {SCHEMA})",
-            where=where,
-            fix="upgrade mechtrace",
-        )
+        what = f"was written by a newer mechtrace (format {schema}, this version reads {SCHEMA})"
+        raise StoreError(what, where=where, fix="upgrade mechtrace")
     if archive.comment.decode("ascii", "replace") != _digest(text):
         raise _altered(where, "manifest.json")
     members = manifest["members"]
@@ -113,7 +132,7 @@ def _read_members(archive: zipfile.ZipFile, where: str) -> Archive:
         data[name] = archive.read(name)
         if _digest(data[name]) != facts["sha256"]:
             raise _altered(where, name)
-    return _unpack(manifest["kind"], manifest["meta"], data)
+    return _upgraded(_unpack(manifest["kind"], manifest["meta"], data), schema)
 
 
 def _unpack(kind: str, meta: dict[str, Any], data: Mapping[str, bytes]) -> Archive:
@@ -132,12 +151,42 @@ def _unpack(kind: str, meta: dict[str, Any], data: Mapping[str, bytes]) -> Archi
         )
 
 
+def _upgraded(archive: Archive, schema: int) -> Archive:
+    """The content of an older file in the current schema."""
+    meta, tensors, arrays = dict(archive.meta), dict(archive.tensors), dict(archive.arrays)
+    if schema < 2:  # settings could be missing, and all but rate and detrend of the preparation
+        defaults = RunConfig().options()
+        meta["settings"] = defaults | meta.get("settings", {})
+        meta["preparation"] = Preparation.from_dict(meta.get("preparation", {})).to_dict()
+        meta.setdefault("step", None)
+        if "axes" in meta:
+            meta["axes"] = {"held_out": False} | meta["axes"]
+    if schema < 3:  # names of the frontend, of what a picture shows, of evidence
+        renamed = {"eye": "frontend", "visible": "observable_subspace"}
+        tensors = {renamed.get(name, name): group for name, group in tensors.items()}
+        arrays = {renamed.get(name, name): array for name, array in arrays.items()}
+        if "pictures" in meta:
+            meta["channels"] = [c.replace("of late", "moving average") for c in meta["channels"]]
+        if "axes" in meta:
+            axes = meta["axes"]
+            meta["axes"] = axes | {"curvature": axes.get("curvature", axes.get("bending"))}
+            meta["axes"].pop("bending", None)
+            for part in ("axes", "evidence"):
+                meta["axes"][part] = [
+                    {AXIS_NAMES.get(name, name): value for name, value in one.items()}
+                    for one in axes.get(part, ())
+                ]
+        if "evidence" in meta:
+            text = json.dumps(meta["evidence"]).replace('"blocks"', '"selected"')
+            for old, new in (("conditional(", "prediction("), ("moments(", "window_moments(")):
+                text = text.replace(old, new)
+            meta["evidence"] = json.loads(text)
+    return Archive(archive.kind, meta, tensors, arrays, archive.card)
+
+
 def _altered(where: str, member: str) -> StoreError:
-    return StoreError(
-        f"was altered after it was written ({member} does not match its checksum)",
-        where=where,
-        fix="use an untouched copy",
-    )
+    what = f"was altered after it was written ({member} does not match its checksum)"
+    return StoreError(what, where=where, fix="use an untouched copy")
 
 
 def _digest(data: bytes) -> str:
@@ -145,10 +194,10 @@ def _digest(data: bytes) -> str:
 
 
 def versions() -> dict[str, str]:
-    """Versions of what a result depends on."""
+    """Return the versions of mechtrace, Python, torch and numpy."""
     import torch
 
-    from . import __version__
+    from .. import __version__
 
     return {
         "mechtrace": __version__,

@@ -1,30 +1,232 @@
-"""Panels and tables become files, which are complete or untouched."""
+"""Table files: CSV, whose dialect is detected, and Parquet; opened once, written completely."""
 
 from __future__ import annotations
 
-import struct
-import zipfile
-from collections.abc import Mapping
+import csv
+import gzip
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from .atomic import atomic_path
-from .errors import DataError
-from .frames import Frames, row_chunks
-from .readers.dialect import separator
-from .readers.files import require_pyarrow
-from .readers.names import shown
+from .._runtime.process import atomic_path
+from ..errors import DataError, MissingDependency
+from .arrays import to_npz
+from .cells import refuse_repeated, shown
+from .column_roles import frame_parts
+from .discover import TABLES, check_file, has_type, unknown_type, unreadable
+from .parts import Parts, Roles
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from .series import Panel
+    from ..data.panel import Panel
+
+#: Lines that the dialect is detected from; a decimal comma that first appears later is an error.
+SAMPLE_LINES = 1000
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+_NUMBER = {mark: re.compile(rf"[+-]?\d*{re.escape(mark)}\d+([eE][+-]?\d+)?") for mark in ".,"}
+_INTEGER = re.compile(r"[+-]?\d+")
+_COMMA_NUMBER = r"^\s*([+-]?\d*),(\d+(?:[eE][+-]?\d+)?)\s*$"
+#: What pandas itself takes for a missing number; not applied to columns that hold names.
+MISSING_TEXTS = ["", "NA", "N/A", "n/a", "<NA>", "#N/A", "#N/A N/A", "#NA", "-NaN", "-nan"]
+MISSING_TEXTS += ["NaN", "nan", "NULL", "null", "None"]
+#: By suffix, what a table can be written as.
+TABLE_TYPES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".npz")
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """Separator of the cells, and decimal mark."""
+
+    separator: str = ","
+    decimal: str = "."
+
+    def __str__(self) -> str:
+        cells = "" if self.separator == "," else f"{SEPARATORS[self.separator]} between cells"
+        return cells + (", decimal commas" if self.decimal == "," else "")
+
+
+def open_text(path: Path) -> IO[str]:
+    """Open UTF-8 text, unpacked by the suffix."""
+    opened = gzip.open if path.suffix.lower() == ".gz" else open
+    return opened(path, "rt", encoding="utf-8-sig", newline="")
+
+
+def default_separator(path: Path) -> str:
+    """Return the separator that the suffix stands for: tab or comma."""
+    return "\t" if has_type(path, (".tsv", ".tsv.gz")) else ","
+
+
+def detect_dialect(lines: Sequence[str], separator: str) -> Dialect:
+    """Detect other separators than commas, as in 1,5;2,5, and decimal commas."""
+    lines = [line for line in lines if line.strip()]
+    if separator == "," and lines and any(mark in lines[0] for mark in ";\t|"):
+        separator = max(SEPARATORS, key=lambda mark: _separator_score(lines, mark))
+    if separator == ",":
+        return Dialect()
+    cells = [cell.strip() for row in csv.reader(lines[1:], delimiter=separator) for cell in row]
+    commas, points = (any(map(_NUMBER[mark].fullmatch, cells)) for mark in ",.")
+    return Dialect(separator, "," if commas and not points else ".")
+
+
+def _separator_score(lines: Sequence[str], separator: str) -> tuple[bool, float, int]:
+    """Rows as wide as the header, then the share of numbers, then the number of cells."""
+    header, *rows = csv.reader(lines, delimiter=separator)
+    cells = [cell.strip() for row in rows for cell in row]
+    patterns = (_INTEGER, *_NUMBER.values())
+    numbers = sum(any(pattern.fullmatch(cell) for pattern in patterns) for cell in cells)
+    alike = len(header) > 1 and all(len(row) == len(header) for row in rows)
+    return alike, numbers / max(1, len(cells)), len(header)
+
+
+class CsvTable:
+    """An open text file with one header line; the dialect is detected once."""
+
+    def __init__(self, path: Path, text: IO[str]) -> None:
+        self.path, self._text = path, text
+        head = list(islice(text, SAMPLE_LINES))
+        self.dialect = detect_dialect(head, default_separator(path))
+        records = self._records(head)
+        _, self.header = next(records, (0, list[str]()))
+        if not self.header:
+            fix = "give a file with a header and rows below it"
+            what = "the file holds nothing but blank lines"
+            raise DataError(what, where=path.name, fix=fix)
+        refuse_repeated(filter(None, self.header), "column name", f"{path.name}, line 1")
+        # pandas takes a longer first row for an index column, so it is refused here
+        self._refuse_long_row(islice(records, 1))
+
+    def frame(self, text_columns: Iterable[str | None]) -> pd.DataFrame:
+        """Parse all cells; `text_columns` hold names, even where they look like numbers."""
+        import pandas as pd
+
+        names = set(text_columns)
+        # pandas wants a name for each column
+        labels = [name or f" {k}" for k, name in enumerate(self.header)]
+        self._text.seek(0)
+        try:
+            frame = pd.read_csv(
+                self._text,
+                sep=self.dialect.separator,
+                decimal=self.dialect.decimal,
+                skipinitialspace=True,
+                header=0,
+                names=labels,
+                index_col=False,
+                low_memory=False,
+                # a regime called 'NA' is a name; only measurements have missing cells
+                dtype={name: str for name in labels if name in names},
+                na_values={name: MISSING_TEXTS for name in labels if name not in names},
+                keep_default_na=False,
+            )
+        except pd.errors.ParserError as error:
+            self._text.seek(0)
+            self._refuse_long_row(self._records(self._text))
+            raise unreadable(self.path, error, "cannot be parsed") from error
+        if self.dialect.decimal == ",":  # a word among the numbers leaves a column as text
+            for name in labels:
+                if name not in names and not pd.api.types.is_numeric_dtype(frame[name]):
+                    frame[name] = frame[name].str.replace(_COMMA_NUMBER, r"\1.\2", regex=True)
+        if not len(frame):
+            what = "there is a header but no rows below it"
+            raise DataError(what, where=self.path.name, fix="add at least one row")
+        return frame.set_axis(self.header, axis=1)
+
+    def row_name(self, row: int) -> str:
+        """Name the line that a row starts on."""
+        self._text.seek(0)
+        line, _ = next(islice(self._records(self._text), row + 1, None), (row + 2, []))
+        return f"line {line}"
+
+    def _records(self, lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
+        """First line and cells of each record but blank ones, as in pandas; header trimmed."""
+        reader = csv.reader(lines, delimiter=self.dialect.separator, skipinitialspace=True)
+        start, header = 1, True
+        for record in reader:
+            if record and not (len(record) == 1 and not record[0].strip()):
+                yield start, [cell.strip() for cell in record] if header else record
+                header = False
+            start = reader.line_num + 1
+
+    def _refuse_long_row(self, records: Iterable[tuple[int, list[str]]]) -> None:
+        width = len(self.header)
+        for line, record in records:
+            if len(record) > width:
+                what = f"line {line} has {len(record)} cells, but the header has {width}"
+                fix = "check for stray separators and unclosed quotes"
+                raise DataError(what, where=self.path.name, fix=fix)
+
+
+class ParquetTable:
+    """A Parquet file, read as a whole: its columns carry their types."""
+
+    dialect = None
+
+    def __init__(self, path: Path) -> None:
+        import pandas as pd
+
+        require_pyarrow()
+        try:
+            self._frame = pd.read_parquet(path, engine="pyarrow")
+        except (OSError, ValueError, TypeError, NotImplementedError) as error:
+            raise unreadable(path, error) from error
+        self.path, self.header = path, [str(name) for name in self._frame.columns]
+
+    def frame(self, text_columns: Iterable[str | None]) -> pd.DataFrame:
+        """Return the table."""
+        return self._frame
+
+    def row_name(self, row: int) -> str:
+        """Name a row by its number."""
+        return f"row {row}"
+
+
+TableSource = CsvTable | ParquetTable
+
+
+@contextmanager
+def open_table(path: Path, kind: Literal["csv", "parquet"] | None = None) -> Iterator[TableSource]:
+    """Open a table file for the time of a `with` block; by default the suffix tells its kind."""
+    check_file(path)
+    if kind is None and not has_type(path, TABLES):
+        raise unknown_type(path)
+    if kind == "parquet" or (kind is None and has_type(path, (".parquet", ".pq"))):
+        yield ParquetTable(path)
+        return
+    try:
+        with open_text(path) as text:
+            yield CsvTable(path, text)
+    except UnicodeDecodeError as error:
+        fix = "save it as UTF-8 (in a spreadsheet: CSV UTF-8)"
+        raise DataError("this is not UTF-8 text", where=path.name, fix=fix) from error
+    except (OSError, EOFError, zlib.error, csv.Error) as error:
+        raise unreadable(path, error) from error
+
+
+def table_parts(table: TableSource, roles: Roles) -> Parts:
+    """Read an open table; `roles` names its columns."""
+    frame = table.frame([roles.get("series"), roles.get("regime"), roles.get("group")])
+    return frame_parts(frame, roles, table.path.name, table.row_name)
+
+
+def require_pyarrow() -> None:
+    """Raise MissingDependency, with the install line, where pyarrow is missing."""
+    try:
+        import pyarrow.parquet  # noqa: F401
+    except ImportError as error:
+        fix = 'pip install "mechtrace[parquet]"'
+        raise MissingDependency("parquet files need pyarrow", fix=fix) from error
 
 
 def to_frame(panel: Panel) -> pd.DataFrame:
-    """Long format: series, time, regime where labelled, and one column per channel."""
+    """Return a long-format frame: series, time, regime and group where known, channels."""
     import pandas as pd
 
     if panel.is_image:
@@ -51,94 +253,59 @@ def to_frame(panel: Panel) -> pd.DataFrame:
 
 def to_csv(panel: Panel, path: Path) -> None:
     """Write CSV, or TSV or gzip by the suffix."""
-    frame = to_frame(panel)
-    with atomic_path(path) as temporary:
-        frame.to_csv(temporary, index=False, sep=separator(path), compression=_gzip(path))
-
-
-def _gzip(path: Path) -> Literal["gzip"] | None:
-    return "gzip" if path.suffix.lower() == ".gz" else None
+    _write_table(to_frame(panel), path)
 
 
 def to_parquet(panel: Panel, path: Path) -> None:
-    """Write parquet."""
+    """Write Parquet."""
     require_pyarrow()
-    frame = to_frame(panel)
+    _write_table(to_frame(panel), path, parquet=True)
+
+
+def _write_table(frame: pd.DataFrame, path: Path, *, parquet: bool = False) -> None:
+    compression: Literal["gzip"] | None = "gzip" if has_type(path, (".gz",)) else None
     with atomic_path(path) as temporary:
-        frame.to_parquet(temporary, engine="pyarrow", index=False)
-
-
-#: By suffix, what a table can be written as.
-TABLE_TYPES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".npz")
+        if parquet:
+            frame.to_parquet(temporary, engine="pyarrow", index=False)
+        else:
+            separator = default_separator(path)
+            frame.to_csv(temporary, index=False, sep=separator, compression=compression)
 
 
 def check_table(path: Path) -> None:
-    """Refuse a table of a type that is not written, before the work is done."""
-    if not path.name.lower().endswith(TABLE_TYPES):
+    """Check that a table can be written, before the work is done.
+
+    Raises
+    ------
+    DataError, MissingDependency
+        If the suffix is not one of `TABLE_TYPES`, or needs a package that is missing.
+    """
+    if not has_type(path, TABLE_TYPES):
         fix = f"use {', '.join(TABLE_TYPES)}"
         raise DataError("the file type cannot be written", where=str(path), fix=fix)
-    if path.suffix.lower() == ".parquet":
+    if has_type(path, (".parquet",)):
         require_pyarrow()
 
 
 def write_frames(frames: Mapping[str, pd.DataFrame], path: Path) -> None:
-    """One table of the frames of all series, with their names in front, by the suffix."""
+    """Write the frames of all series into one table, with a column for their names."""
     import pandas as pd
 
     check_table(path)
     frame = pd.concat(frames.values(), ignore_index=True)
     lengths = [len(each) for each in frames.values()]
     frame.insert(0, "series", np.repeat(np.array(list(frames), dtype=object), lengths))
+    if not has_type(path, (".npz",)):
+        _write_table(frame, path, parquet=has_type(path, (".parquet",)))
+        return
+    columns = {str(name): column.to_numpy() for name, column in frame.items()}
+    # text as plain unicode arrays: objects would have to be pickled
+    arrays = {k: v.astype(np.str_) if v.dtype == object else v for k, v in columns.items()}
     with atomic_path(path) as temporary:
-        if path.suffix.lower() == ".parquet":
-            frame.to_parquet(temporary, engine="pyarrow", index=False)
-        elif path.suffix.lower() == ".npz":
-            columns = {str(name): column.to_numpy() for name, column in frame.items()}
-            # text as plain unicode arrays: objects would have to be pickled
-            arrays = {k: v.astype(np.str_) if v.dtype == object else v for k, v in columns.items()}
-            np.savez_compressed(temporary, allow_pickle=False, **arrays)
-        else:
-            frame.to_csv(temporary, index=False, sep=separator(path), compression=_gzip(path))
+        np.savez_compressed(temporary, allow_pickle=False, **arrays)
 
 
 def write_panel(panel: Panel, path: Path) -> None:
-    """Write recordings in the format of the suffix."""
+    """Write recordings to a file of one of the `TABLE_TYPES`, by its suffix."""
     check_table(path)
-    kind = {".parquet": to_parquet, ".npz": to_npz}.get(path.suffix.lower(), to_csv)
-    kind(panel, path)
-
-
-def to_npz(panel: Panel, path: Path) -> None:
-    """Write an uncompressed npz, whose values can be mapped without loading them."""
-    arrays: dict[str, np.ndarray | Frames | None] = {
-        "values": panel.values,
-        "offsets": panel.offsets,
-        "names": panel.names,
-        "channels": np.array(panel.channels, dtype=np.str_),
-        "time": panel.time,
-        "codes": panel.codes,
-        "regimes": np.array(panel.regimes, dtype=np.str_) if panel.labelled else None,
-        "gap": None if panel.gap is None else np.array(panel.gap),
-        "groups": panel.groups,
-    }
-    with atomic_path(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
-        for name, array in arrays.items():
-            if array is None:
-                continue
-            info = zipfile.ZipInfo(f"{name}.npy")  # undated: the same panel, the same bytes
-            if name == "values":
-                # An empty extra field rounds the zip header up to 64 bytes, to align the map.
-                info.extra = struct.pack("<HH", 0xD935, 0)
-            with archive.open(info, "w", force_zip64=True) as member:
-                if isinstance(array, Frames):
-                    _write_frames(member, array)
-                else:
-                    np.lib.format.write_array(member, array, allow_pickle=False)
-
-
-def _write_frames(member: IO[bytes], frames: Frames) -> None:
-    """Piece by piece: there may be more of them than memory."""
-    form = {"descr": frames.dtype.str, "fortran_order": False, "shape": frames.shape}
-    np.lib.format.write_array_header_1_0(member, form)
-    for rows in row_chunks(frames):
-        member.write(np.ascontiguousarray(frames[rows]).tobytes())
+    {".parquet": to_parquet, ".npz": to_npz}.get(path.suffix.lower(), to_csv)(panel, path)

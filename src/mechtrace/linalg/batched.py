@@ -1,14 +1,14 @@
-"""Linear algebra of many small matrices at once, stored (m, m, ...) with the many last.
+"""Linear algebra of many small matrices at once, (m, m, ...) with the batch last.
 
-For matrices of 4 x 4, LAPACK spends its time on calls; loops over the few rows with arrays over
-the many are ten times faster. With few matrices it is the other way round.
+For 4 x 4 matrices LAPACK spends its time on calls; loops over the few rows with arrays over the
+batch are ten times faster. With few matrices it is the other way round.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-#: Up to so many matrices numpy's own routines are faster (measured for 4 x 4).
+#: Up to this many matrices numpy's own routines are faster (measured for 4 x 4).
 FEW = 40
 
 
@@ -25,24 +25,28 @@ def apply(a: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def diagonal(a: np.ndarray) -> np.ndarray:
-    """The diagonals (m, ...) of (m, m, ...), as a view that can be written to."""
+    """Diagonals (m, ...) of (m, m, ...), as a view that can be written to."""
     return np.einsum("ii...->i...", a)
 
 
-def inverse(a: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Inverses of symmetric positive definite matrices (m, m, ...), and what makes up their
-    determinants: arrays whose logarithms add up to the log determinant.
+def lift(matrix: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """One matrix (n, m) times all vectors (m, ...)."""
+    return (matrix @ x.reshape(len(x), -1)).reshape(-1, *x.shape[1:])
 
-    Halves are eliminated block by block without exchanges, which is stable for positive definite
-    matrices.
+
+def inverse(a: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Inverses of symmetric positive definite (m, m, ...), and factors of their determinants.
+
+    Block elimination of halves without pivoting, which is stable for positive definite matrices.
     """
     m = len(a)
-    if a[0, 0].size <= FEW and a.ndim == 3:
-        stacked = a.transpose(2, 0, 1)
-        roots = np.diagonal(np.linalg.cholesky(stacked), axis1=1, axis2=2)
-        return np.linalg.inv(stacked).transpose(1, 2, 0), list(roots.T**2)
+    if a[0, 0].size <= FEW:
+        stacked = np.moveaxis(a, (0, 1), (-2, -1))
+        roots = np.diagonal(np.linalg.cholesky(stacked), axis1=-2, axis2=-1)
+        out = np.moveaxis(np.linalg.inv(stacked), (-2, -1), (0, 1))
+        return out, list(np.moveaxis(roots**2, -1, 0))
     if m == 1:
-        return 1.0 / a, [a[0, 0]]
+        return 1.0 / a, [a[0, 0].copy()]  # callers may overwrite a
     out = np.empty(a.shape)
     if m == 2:  # written out: this is where the time goes
         determinant = a[0, 0] * a[1, 1]
@@ -67,7 +71,7 @@ def inverse(a: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
 
 
 def log_determinant(factors: list[np.ndarray]) -> np.ndarray:
-    """From the second answer of `inverse`."""
+    """Log determinants (...) from the factors that `inverse` returns."""
     total = np.log(factors[0])
     for factor in factors[1:]:
         total += np.log(factor)

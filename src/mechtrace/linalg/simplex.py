@@ -1,22 +1,18 @@
-"""The simplex and its plane."""
+"""The probability simplex: coordinates, projection, bounds."""
 
 from __future__ import annotations
 
 import numpy as np
+from scipy.linalg import helmert
 
 
-def plane_basis(regimes: int) -> np.ndarray:
-    """Orthonormal columns that span the plane sum(w) = 0: (K, K - 1).
+def helmert_basis(regimes: int) -> np.ndarray:
+    """Helmert contrasts: orthonormal columns that span sum(w) = 0: (K, K - 1).
 
-    >>> bool(np.allclose(plane_basis(4).sum(axis=0), 0))
+    >>> bool(np.allclose(helmert_basis(4).sum(axis=0), 0))
     True
     """
-    basis = np.zeros((regimes, regimes - 1))
-    for j in range(1, regimes):  # Helmert contrasts
-        basis[:j, j - 1] = 1.0
-        basis[j, j - 1] = -j
-        basis[:, j - 1] /= np.sqrt(j * (j + 1))
-    return basis
+    return helmert(regimes).T
 
 
 def project(points: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The seam between torch and numpy: a trained model and a Panel give latents in float64."""
+"""From torch to numpy: latents of a Panel, predictions of the experts and their Jacobians."""
 
 from __future__ import annotations
 
@@ -9,24 +9,29 @@ from typing import Any
 import numpy as np
 import torch
 
-from .batches import reader
-from .model import Learner, SequentialVAE
-from .series import Panel
-from .windows import crop_rows, find_runs
+from ..data.device import reader
+from ..data.panel import Panel
+from ..data.segments import crop_rows, find_runs
+from ..errors import DataError
+from .vae import Learner, SequentialVAE
 
-#: Rows encoded in one call: hidden layers of so many rows still fit into a processor's cache.
+#: Rows encoded in one call: their hidden layers fit into the cache of a processor.
 CHUNK_ROWS = 1 << 13
-#: Pixels encoded in one call: fewer rows, where a row is a picture.
+#: Pixels encoded in one call.
 CHUNK_PIXELS = 1 << 23
-#: An encoder that looks at whole series gets them uncut up to this length.
+#: An encoder that also looks ahead gets series uncut up to this length.
 WHOLE_ROWS = 1 << 16
-#: Rows predicted in one call: K hidden layers of so many rows still fit into a processor's cache.
+#: Rows predicted in one call: their K hidden layers fit into the cache of a processor.
 PREDICTED_ROWS = 1536
+#: Histories differentiated in one call, and averaged over unless asked otherwise, by kind of
+#: experts: quadrature and the inverse of a flow keep a graph of many evaluations for each.
+CHUNK = {"affine": 512, "spline": 64, "nonparametric": 8, "maf": 8}
+STATES = {"affine": 1000, "spline": 500, "nonparametric": 50, "maf": 50}
 
 
 @dataclass(frozen=True, eq=False)
 class Latents:
-    """Posterior means and standard deviations of every row; NaN where a row was not observed."""
+    """Posterior means and standard deviations of every row; NaN where it was not observed."""
 
     mean: np.ndarray  # (rows, d)
     scale: np.ndarray  # (rows, d)
@@ -34,13 +39,13 @@ class Latents:
     names: np.ndarray
 
     def arrays(self) -> list[np.ndarray]:
-        """The posterior means of each series, (T, d)."""
+        """Return the posterior means (T, d) of each series."""
         return [self.mean[a:b] for a, b in zip(self.offsets[:-1], self.offsets[1:], strict=True)]
 
 
 @torch.no_grad()
 def encode(model: Learner, panel: Panel) -> Latents:
-    """Encode every observed row; the encoder's context never crosses a gap."""
+    """Encode every observed row; the context of the encoder never crosses a gap."""
     device, kind = model.centre.device, model.centre.dtype
     d = model.latents
     mean = np.full((panel.rows, d), np.nan)
@@ -70,9 +75,11 @@ def _blocks(
     if panel.is_image:
         chunk = min(chunk, max(2 * reach + 1, CHUNK_PIXELS // int(np.prod(panel.shape))))
     longest = max(chunk, WHOLE_ROWS) if whole else chunk
-    pieces_of = -(-runs.length // longest)
-    which = np.repeat(np.arange(len(runs)), pieces_of)
-    number = np.arange(len(which)) - np.repeat(np.cumsum(pieces_of) - pieces_of, pieces_of)
+    runs_as_series = -(-runs.length // longest)
+    which = np.repeat(np.arange(len(runs)), runs_as_series)
+    number = np.arange(len(which)) - np.repeat(
+        np.cumsum(runs_as_series) - runs_as_series, runs_as_series
+    )
     first = number * longest
     overlap = np.minimum(first, reach)
     start = runs.start[which] + first - overlap
@@ -98,11 +105,10 @@ def _blocks(
 def predict(
     model: SequentialVAE, mean: np.ndarray, position: np.ndarray, horizon: int = 1
 ) -> np.ndarray:
-    """What each expert expects of a row, given the history `horizon` steps before it.
+    """Return E_k[z_t | history up to t - horizon] of every expert, (T, S, K, d).
 
-    From latents (T, S, d) of series side by side, of which `position` (T, S) counts the steps
-    since the last gap: (T, S, K, d), NaN without a history. In memory it is (K, d, T, S), as
-    the experts give it and as evidence is made of it.
+    `mean` (T, S, d) holds the latents of S series side by side, `position` (T, S) the steps since
+    the last gap. NaN without a full history; in memory the result is (K, d, T, S).
     """
     lags, (steps, series, d) = model.config.lags, mean.shape
     out = np.full((model.regimes, d, steps * series), np.nan)
@@ -122,3 +128,36 @@ def predict(
         expected = model.experts.ahead(torch.cat(lagged, dim=-1), horizon)
         out[:, :, rows] = expected.cpu().numpy().transpose(0, 2, 1)
     return out.reshape(model.regimes, d, steps, series).transpose(2, 3, 0, 1)
+
+
+def jacobians(model: SequentialVAE, histories: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield d E_k[z_t] / d z_{t-lag} at histories (N, L*d), newest step first, in chunks.
+
+    Each chunk is (K, n, L, d, d), lag 1 first; [..., i, j] is the effect of latent i on latent j.
+    """
+    experts, lags, d = model.experts, model.config.lags, model.config.latents
+    chunk = CHUNK[model.config.experts]
+    for first in range(0, len(histories), chunk):
+        block = torch.from_numpy(histories[first : first + chunk]).to(model.centre)
+        history = experts.for_all(block).clone().requires_grad_()
+        expected = experts.conditional_mean(history)
+        effects = [
+            torch.autograd.grad(expected[..., j].sum(), history, retain_graph=True)[0]
+            for j in range(d)
+        ]
+        stacked = torch.stack(effects, dim=-1)  # (K, n, L*d, d)
+        yield stacked.unflatten(2, (lags, d)).cpu().double().numpy()
+
+
+def histories_of(model: SequentialVAE, panel: Panel) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows with a full history, these histories (N, L*d), newest first, and latents (N, d)."""
+    lags = model.config.lags
+    rows = find_runs(panel, by_regime=False).rows_with_past(lags)
+    if not len(rows):
+        raise DataError(
+            f"no recording has {lags + 1} rows without a gap", where=panel.source,
+            fix="give longer recordings",
+        )  # fmt: skip
+    mean = encode(model, panel).mean
+    histories = np.concatenate([mean[rows - lag] for lag in range(1, lags + 1)], axis=1)
+    return rows, histories, mean[rows]

@@ -15,10 +15,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .nets import SLOPE
+from ..errors import MissingDependency
+from .networks import SLOPE
 
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 NODES = 129  # of the quadrature over one component
+FLOW_NODES = 64  # quasi-random base points for the moments of a flow
 
 
 def stack_history(z: Tensor, lags: int) -> Tensor:
@@ -33,7 +35,7 @@ def gaussian_log_prob(standardised: Tensor) -> Tensor:
 
 
 class ExpertBank(nn.Module, ABC):
-    """What every kind of expert offers; stage 2 needs no more than this."""
+    """K transition densities p_k(z_t | z_{t-L:t-1}), evaluated as one tensor program."""
 
     centre: Tensor
     spread: Tensor
@@ -41,26 +43,26 @@ class ExpertBank(nn.Module, ABC):
     def __init__(self, regimes: int, latents: int, lags: int) -> None:
         super().__init__()
         self.regimes, self.latents, self.lags = regimes, latents, lags
-        # Where the latents of the training series lie; beyond it an expert has seen nothing.
+        # support of the training latents
         self.register_buffer("centre", torch.zeros(latents))
         self.register_buffer("spread", torch.ones(latents))
 
     @abstractmethod
     def log_prob(self, z: Tensor, history: Tensor) -> Tensor:
-        """log p_k(z | history) of each regime's own rows: (K, N)."""
+        """Return log p_k(z | history) of the rows (K, N, d) of each regime: (K, N)."""
 
     @abstractmethod
     def conditional_mean(self, history: Tensor) -> Tensor:
-        """E_k[z | history] of every regime at (N, L*d) or (K, N, L*d) histories: (K, N, d)."""
+        """Return E_k[z | history] at (N, L*d) or (K, N, L*d) histories: (K, N, d)."""
 
     @abstractmethod
     def noise_scale(self, history: Tensor) -> Tensor:
-        """Standard deviation of z given the history, (K, N, d)."""
+        """Return the standard deviations of z given the history, (K, N, d)."""
 
     def ahead(self, history: Tensor, steps: int) -> Tensor:
-        """What each expert expects `steps` steps after (N, L*d) histories: (K, N, d).
+        """Return each expert's mean `steps` steps after (N, L*d) histories, (K, N, d).
 
-        Beyond one step each follows its own mean.
+        Beyond one step, the means are fed back as history.
         """
         expected = self.conditional_mean(history)
         for _ in range(1, steps):
@@ -70,12 +72,12 @@ class ExpertBank(nn.Module, ABC):
         return expected
 
     def deviation(self) -> Tensor:
-        """Squared size of the parts that each regime has for itself; shrinkage acts on it."""
+        """Return the squared difference of the regimes' weights from the shared ones."""
         own = [m.own.square().sum() for m in self.modules() if isinstance(m, StackedLinear)]
         return torch.stack(own).sum()
 
     def for_all(self, history: Tensor) -> Tensor:
-        """Histories that every regime is to see: (N, L*d) -> (K, N, L*d)."""
+        """Expand histories to every regime: (N, L*d) -> (K, N, L*d)."""
         return history.expand(self.regimes, *history.shape[-2:])
 
 
@@ -112,7 +114,7 @@ class StackedLinear(nn.Module):
         return torch.baddbmm(self.bias.mT, self.weight.mT, x.mT).mT
 
     def _of_all(self, x: Tensor) -> Tensor:
-        """Every layer sees the same rows: one product, transposed as above."""
+        """Apply every layer to the same rows by one product, transposed as above."""
         weight = self.weight.mT
         flat = weight.flatten(0, 1)
         if self.bias is None:
@@ -141,8 +143,8 @@ class AffineExperts(ExpertBank):
         self.log_scale = nn.Parameter(torch.zeros(regimes, latents))
 
     def conditional_mean(self, history: Tensor) -> Tensor:
-        """Closed form: the mean network itself."""
-        spare = not torch.is_grad_enabled()  # nobody will ask for what was there before
+        """Return the output of the mean network."""
+        spare = not torch.is_grad_enabled()  # no backward pass needs the input
         h = F.leaky_relu(self.first(history), SLOPE, inplace=spare)
         for layer in self.middle:
             h = F.leaky_relu(layer(h), SLOPE, inplace=spare)
@@ -157,6 +159,44 @@ class AffineExperts(ExpertBank):
         log_scale = self.log_scale[:, None]
         eps = (z - self.conditional_mean(history)) * torch.exp(-log_scale)
         return (gaussian_log_prob(eps) - log_scale).sum(-1)
+
+
+class AlignedExperts(ExpertBank):
+    """Experts in coordinates u = A z + c, with an interface in z."""
+
+    matrix: Tensor
+    offset: Tensor
+
+    def __init__(self, inner: ExpertBank) -> None:
+        super().__init__(inner.regimes, inner.latents, inner.lags)
+        self.inner = inner
+        self.register_buffer("matrix", torch.eye(inner.latents))
+        self.register_buffer("offset", torch.zeros(inner.latents))
+
+    def log_prob(self, z: Tensor, history: Tensor) -> Tensor:
+        """Return log p(u) + log |det A|."""
+        log_det = torch.linalg.slogdet(self.matrix)[1]
+        return self.inner.log_prob(self._aligned(z), self._past(history)) + log_det
+
+    def conditional_mean(self, history: Tensor) -> Tensor:
+        """Map the mean of u back to z."""
+        expected = self.inner.conditional_mean(self._past(history))
+        return (expected - self.offset) @ torch.linalg.inv(self.matrix).T
+
+    def noise_scale(self, history: Tensor) -> Tensor:
+        """Map the variances of u back to z."""
+        variance = self.inner.noise_scale(self._past(history)).square()
+        return (variance @ torch.linalg.inv(self.matrix).T.square()).sqrt()
+
+    def deviation(self) -> Tensor:
+        """Return that of the experts in u."""
+        return self.inner.deviation()
+
+    def _aligned(self, z: Tensor) -> Tensor:
+        return z @ self.matrix.T + self.offset
+
+    def _past(self, history: Tensor) -> Tensor:
+        return self._aligned(history.unflatten(-1, (self.lags, self.latents))).flatten(-2)
 
 
 class NonparametricExperts(ExpertBank):
@@ -182,7 +222,7 @@ class NonparametricExperts(ExpertBank):
         self.slope = nn.Parameter(torch.ones(regimes * latents, 1, 1))
 
     def residual_and_slope(self, z: Tensor, history: Tensor) -> tuple[Tensor, Tensor]:
-        """eps and d eps_i / d z_i, both (K, N, d), of z (K, N, d) given history (K, N, L*d)."""
+        """Return eps and d eps_i / d z_i, both (K, N, d), at z and history (K, N, L*d)."""
         kinds, rows, d = z.shape
         own = z.transpose(1, 2).reshape(kinds * d, rows, 1)
         past = history[:, None].expand(kinds, d, rows, -1).reshape(kinds * d, rows, -1)
@@ -271,7 +311,7 @@ def product(x: Tensor, weight: Tensor) -> Tensor:
 
 
 def _leaky_slope_times(tangent: Tensor, a: Tensor) -> Tensor:
-    """tangent * LeakyReLU'(a): the kernel of the backward pass does it in one sweep of memory."""
+    """Return tangent * LeakyReLU'(a), by the kernel of the backward pass."""
     return torch.ops.aten.leaky_relu_backward(tangent, a, SLOPE, False)
 
 
@@ -280,14 +320,79 @@ def _by_row(stacked: Tensor, kinds: int) -> Tensor:
     return stacked.unflatten(0, (kinds, -1)).squeeze(-1).transpose(1, 2)
 
 
+class FlowExperts(ExpertBank):
+    """p_k(z | history) as a flow whose context is the history and the one-hot regime.
+
+    `spline`: a monotone rational-quadratic spline and an affine map per component, so components
+    stay independent given the history. `maf`: two masked autoregressive layers, as appendix D.1.
+    """
+
+    def __init__(
+        self, kind: str, regimes: int, latents: int, lags: int, hidden: int, layers: int
+    ) -> None:
+        super().__init__(regimes, latents, lags)
+        self.flow = _make_flow(kind, latents, latents * lags + regimes, [hidden] * (layers - 1))
+        sobol = torch.quasirandom.SobolEngine(latents, scramble=True, seed=0)
+        uniform = sobol.draw(FLOW_NODES).clamp(1e-4, 1 - 1e-4)
+        self.register_buffer("nodes", torch.special.ndtri(uniform), persistent=False)
+
+    def log_prob(self, z: Tensor, history: Tensor) -> Tensor:
+        """Change of variables, by the flow."""
+        return self.flow(self._context(history)).log_prob(z)
+
+    def conditional_mean(self, history: Tensor) -> Tensor:
+        """Mean over quasi-random draws."""
+        return self._draws(history).mean(0)
+
+    def noise_scale(self, history: Tensor) -> Tensor:
+        """Return the standard deviation over quasi-random draws."""
+        return self._draws(history).std(0)
+
+    def deviation(self) -> Tensor:
+        """Return 0: the weights of a flow are shared by all regimes."""
+        return self.centre.new_zeros(())
+
+    def _context(self, history: Tensor) -> Tensor:
+        which = torch.eye(self.regimes, dtype=history.dtype, device=history.device)
+        return torch.cat([history, which[:, None].expand(-1, history.shape[1], -1)], dim=-1)
+
+    def _draws(self, history: Tensor) -> Tensor:
+        transform = self.flow(self._context(self.for_all(history))).transform
+        nodes: Tensor = self.nodes  # type: ignore[assignment]
+        base = nodes[:, None, None].to(history.dtype)
+        return transform.inv(base.expand(-1, self.regimes, history.shape[-2], -1))
+
+
+def _make_flow(kind: str, latents: int, context: int, hidden: list[int]) -> Any:
+    try:
+        import zuko
+    except ImportError as error:
+        raise MissingDependency(
+            f"experts={kind!r} needs the package zuko", fix='pip install "mechtrace[flows]"'
+        ) from error
+    options = {"context": context, "hidden_features": hidden}
+    if kind == "maf":
+        return zuko.flows.MAF(latents, transforms=2, **options)
+    bins = 8
+    spline = zuko.flows.ElementWiseTransform(
+        latents,
+        univariate=zuko.transforms.MonotonicRQSTransform,
+        shapes=[(bins,), (bins,), (bins - 1,)],
+        **options,
+    )
+    affine = zuko.flows.ElementWiseTransform(latents, **options)
+    base = zuko.lazy.UnconditionalDistribution(
+        zuko.distributions.DiagNormal, torch.zeros(latents), torch.ones(latents), buffer=True
+    )
+    return zuko.lazy.Flow([affine, spline], base)
+
+
 def make_experts(
     kind: str, regimes: int, latents: int, lags: int, hidden: int, layers: int
 ) -> ExpertBank:
-    """Build the experts of a kind; flows are imported only when asked for."""
+    """Build the experts of a kind; zuko is imported only where flows are asked for."""
     if kind == "affine":
         return AffineExperts(regimes, latents, lags, hidden, layers)
     if kind == "nonparametric":
         return NonparametricExperts(regimes, latents, lags, hidden, layers)
-    from .flows import FlowExperts
-
     return FlowExperts(kind, regimes, latents, lags, hidden, layers)

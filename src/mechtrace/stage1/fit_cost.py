@@ -1,4 +1,4 @@
-"""What a fit will cost, before it is paid: sizes counted, memory and time measured."""
+"""Cost of a fit before it is run: sizes counted, memory and time measured."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 
-from .config import RunConfig
-from .memory import keeping_freed_memory
-from .progress import duration
-from .series import Panel
-from .training import Run
+from .._runtime.process import keeping_freed_memory
+from .._runtime.progress import duration
+from ..config import RunConfig
+from ..data.panel import Panel
+from .fit_run import FitRun
 
 #: Steps before the clock starts, and seconds that it then runs.
 WARM_UP_STEPS, SECONDS = 3, 2.0
@@ -21,7 +21,7 @@ WARM_UP_STEPS, SECONDS = 3, 2.0
 
 @dataclass(frozen=True)
 class Plan:
-    """What a fit would be like on this machine."""
+    """Sizes, memory and time of a fit on this machine."""
 
     training_series: dict[str, int]
     held_out_series: dict[str, int]
@@ -38,8 +38,8 @@ class Plan:
 
     @classmethod
     def measure(cls, panel: Panel, config: RunConfig, seconds: float = SECONDS) -> Plan:
-        """Prepare the run as `fit` does, and take a few of its steps against the clock."""
-        run = Run.prepare(panel, config)
+        """Prepare the run as `fit` does and time a few of its steps."""
+        run = FitRun.prepare(panel, config)
         trainer, lags = run.trainer, config.model.lags
         with keeping_freed_memory():
             trainer.capture()
@@ -52,8 +52,8 @@ class Plan:
         sampler = trainer.batches.sampler
         lengths = sampler.runs.length
         return cls(
-            training_series=run.facts_of_data["training_series"],
-            held_out_series=run.facts_of_data["held_out_series"],
+            training_series=run.data.training_series,
+            held_out_series=run.data.held_out_series,
             windows=int((lengths - lags).sum()),
             crops=int((lengths // sampler.length).clip(min=1).sum()),
             crop_rows=sampler.length,
@@ -93,8 +93,8 @@ class Plan:
         return dict(vars(self))
 
 
-def _pace(run: Run, seconds: float) -> tuple[int, float]:
-    """How many steps were timed, and seconds per step."""
+def _pace(run: FitRun, seconds: float) -> tuple[int, float]:
+    """Return the number of timed steps and the seconds per step."""
     for step in range(WARM_UP_STEPS):
         run.trainer.step(step)
     _wait(run.trainer.device)

@@ -1,31 +1,260 @@
-"""Is a finished fit fit for use? A model that learned nothing is an error, not a result."""
+"""One fit from a panel to a validated model and its record: splits, checkpoints, validation."""
 
 from __future__ import annotations
 
+import logging
 import math
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from .batches import Batches
-from .errors import DeadExpert, FitError, FitWarning
+from .._runtime.process import keeping_freed_memory
+from ..config import RunConfig
+from ..data.device import on_device
+from ..data.panel import Panel
+from ..data.segments import CropSampler, Runs, split_runs, training_runs
+from ..data.standardise import Standardiser
+from ..errors import DeadExpert, FitError, FitWarning, StoreError
+from ..io.model_file import Archive, read_archive, versions, write_archive
+from ..io.parts import Preparation
+from ..vision.keypoint_frontend import KeypointFrontend, learn_frontend, unexplained_share
 from .experts import HALF_LOG_2PI, stack_history
-from .model import SequentialVAE
+from .fit_record import (
+    DataRecord,
+    Evaluation,
+    FitRecord,
+    PictureRecord,
+    TrainingRecord,
+    ValidationRecord,
+)
+from .trainer import Batches, Listener, Trainer, TrainState, resolve_device
+from .vae import SequentialVAE
 
-#: A latent whose posterior is as wide as its spread carries nothing.
+logger = logging.getLogger(__name__)
+
+#: Series per regime on which an expert is validated after training.
+EVALUATION_SERIES = 64
+#: Series over all regimes on which the held-out ELBO is evaluated during training.
+EVALUATION_ROOM = 640
+#: Series per regime in an evaluation, at least.
+FEWEST_SERIES = 8
+#: Series per step over all regimes; a GPU is idle with fewer.
+DEFAULT_BATCH = {"cpu": 40, "cuda": 320}
+#: Pixels per step where the network itself reads pictures: hidden layers take many times as much.
+MOST_PIXELS = {"cpu": 1 << 21, "cuda": 1 << 25}
+#: The sensors do not determine a latent whose posterior is about as wide as its marginal.
 UNUSED_SHARE = 0.9
-#: Nats per step and latent by which an expert may fall behind at home before it counts as dead.
+#: Nats per step and latent that an expert may lose on its training series before it is dead.
 TOLERANCE = 0.1
 
 
+@dataclass(eq=False)
+class FitRun:
+    """A prepared training run: data, model and trainer."""
+
+    panel: Panel  # as the model reads it: of pictures, the key points
+    config: RunConfig
+    model: SequentialVAE
+    trainer: Trainer
+    runs: tuple[Runs, Runs]  # for training, and held out
+    reference: Batches  # of training series, for the checks after training
+    data: DataRecord
+    frontend: KeypointFrontend | None = None
+    pictures: PictureRecord | None = None
+
+    @classmethod
+    def prepare(
+        cls, panel: Panel, config: RunConfig, frontend: KeypointFrontend | None = None
+    ) -> FitRun:
+        """Split the data by series, build the model and load everything that training needs.
+
+        A keypoint frontend for pictures is learned first, unless one is given or the encoder reads
+        pixels (encoder="image").
+        """
+        lags, fit = config.model.lags, config.fit
+        runs = training_runs(panel, lags)
+        train, held = split_runs(runs, fit.holdout, lags, fit.seed)
+        device = resolve_device(fit.device)
+        data, pictures = _data_record(panel, train, held), None
+        if panel.is_image and config.model.encoder != "image":
+            if frontend is None:
+                frontend = learn_frontend(panel, train, config, device)
+            frontend = frontend.to(device)
+            share = unexplained_share(frontend, panel, _with_every_regime(held, train), fit.seed)
+            logger.debug(
+                f"key points explain {1 - share:.1%} of the variance of held-out pictures"
+            )
+            panel = frontend.transform(panel)
+            pictures = PictureRecord(data.shape, share)
+            data = replace(data, shape=panel.shape, channels=tuple(panel.channels))
+        model = _new_model(panel, config, train, one_unit=frontend is not None).to(device)
+        length = max(lags + 1, min(fit.window, int(train.length.max())))
+        regimes = len(panel.regimes)
+        batch = math.ceil((fit.batch or _default_batch(panel, length, device)) / regimes)
+        resident = on_device(panel, device)
+
+        def batches(source: Runs, per_regime: int) -> Batches:
+            sampler = CropSampler(source, regimes, per_regime, length, fit.seed)
+            return Batches(panel, sampler, config.model.latents, device, resident)
+
+        evaluation = min(EVALUATION_SERIES, max(FEWEST_SERIES, EVALUATION_ROOM // regimes))
+        trainer = Trainer(
+            model,
+            batches(train, batch),
+            batches(_with_every_regime(held, train), evaluation),
+            train.rows,
+            fit,
+        )
+        reference = batches(train, EVALUATION_SERIES)
+        return cls(
+            panel, config, model, trainer, (train, held), reference, data, frontend, pictures
+        )
+
+    def train(
+        self,
+        listeners: Sequence[Listener],
+        checkpoint: str | Path | None = None,
+        checkpoint_seconds: float = 60.0,
+    ) -> None:
+        """Train, saving the state to `checkpoint` every `checkpoint_seconds`."""
+        save = None if checkpoint is None else lambda state: self._save(checkpoint, state)
+        with keeping_freed_memory():
+            self.trainer.run(listeners, save, checkpoint_seconds)
+
+    def as_channels(self, panel: Panel) -> Panel:
+        """Return other recordings as the model reads them."""
+        return panel if self.frontend is None else self.frontend.transform(panel)
+
+    def validated(self) -> FitRecord:
+        """Check the trained experts and return the record with the figures of these checks."""
+        figures = validate_model(
+            self.model, self.reference, self.trainer.held_out, self.panel.regimes
+        )
+        return replace(self.record(), validation=figures)
+
+    def record(self) -> FitRecord:
+        """Everything about the run but its tensors."""
+        now = self.trainer.counters
+        training = TrainingRecord(
+            steps=now.step,
+            best_step=now.best_step,
+            held_out_elbo=now.best_elbo if now.history else None,
+            seconds=round(now.seconds, 3),
+            stopped_early=now.step < self.config.fit.steps,
+            device=self.trainer.device.type,
+            parameters=sum(p.numel() for p in self.model.parameters()),
+            history=tuple(Evaluation(**entry) for entry in now.history),  # type: ignore[arg-type]
+        )
+        return FitRecord(self.config, self.data, training, versions(), self.pictures)
+
+    def _save(self, path: str | Path, state: TrainState) -> None:
+        weights = dict(self.model.state_dict())
+        tensors = {name: state.tensors.pop(f"best/{name}") for name in self.trainer.parameters}
+        counters = {name: value for name, value in vars(state).items() if name != "tensors"}
+        if not state.history:  # JSON has no infinity
+            counters["best_elbo"] = None
+        meta = self.record().to_dict() | {"counters": counters}
+        groups = {"weights": weights | tensors, "training": state.tensors}
+        if self.frontend is not None:
+            groups["frontend"] = self.frontend.tensors()
+        write_archive(path, Archive("checkpoint", meta, groups))
+
+    @classmethod
+    def resume(cls, panel: Panel, config: RunConfig, path: str | Path) -> FitRun:
+        """Prepare a run and restore a checkpoint of the same data and settings."""
+        archive = read_archive(path)
+        if archive.kind != "checkpoint":
+            raise StoreError(
+                "is a finished model, not a checkpoint",
+                where=str(path),
+                fix="fit again without resume, or name the checkpoint",
+            )
+        counters = dict(archive.meta.pop("counters"))
+        record = FitRecord.from_dict(archive.meta, str(path))
+        stored = record.settings.options()
+        other = [
+            f"{k} = {stored[k]!r}, not {v!r}"
+            for k, v in config.options().items()
+            if stored[k] != v
+        ]
+        if record.data.fingerprint != panel.fingerprint():
+            other.append("other data")
+        if other:
+            raise StoreError(
+                f"was made with {'; '.join(other)}",
+                where=str(path),
+                fix="resume with the same data and settings, or fit anew",
+            )
+        run = cls.prepare(panel, config, stored_frontend(archive, record))
+        best = {f"best/{n}": archive.tensors["weights"][n] for n in run.trainer.parameters}
+        if counters["best_elbo"] is None:
+            counters["best_elbo"] = -math.inf
+        run.trainer.restore(TrainState(**counters, tensors=archive.tensors["training"] | best))
+        return run
+
+
+def stored_frontend(archive: Archive, record: FitRecord) -> KeypointFrontend | None:
+    """Return the keypoint frontend of a stored model, if it has one."""
+    if record.pictures is None or "frontend" not in archive.tensors:
+        return None
+    return KeypointFrontend.from_tensors(record.pictures.size, archive.tensors["frontend"])
+
+
+def _default_batch(panel: Panel, length: int, device: torch.device) -> int:
+    """Crops per step: fewer of them where they are made of pictures."""
+    most = DEFAULT_BATCH[device.type]
+    if panel.is_image:
+        most = min(most, MOST_PIXELS[device.type] // (length * math.prod(panel.shape)))
+    return max(1, most)
+
+
+def _new_model(panel: Panel, config: RunConfig, train: Runs, one_unit: bool) -> SequentialVAE:
+    """Build the model with standardised channels, all by one scale if `one_unit`."""
+    with torch.random.fork_rng(devices=[]):  # leaves the caller's random numbers alone
+        torch.manual_seed(config.fit.seed)
+        model = SequentialVAE(config.model, len(panel.regimes), panel.shape)
+    units = Standardiser.fit(panel, train, config.fit.seed)
+    model.centre.copy_(torch.from_numpy(units.centre))
+    scale = torch.from_numpy(units.scale)
+    model.scale.copy_(scale.square().mean().sqrt().expand_as(scale) if one_unit else scale)
+    return model
+
+
+def _with_every_regime(held: Runs, train: Runs) -> Runs:
+    """Held-out runs; training runs of the regimes that have none."""
+    return held + train.where(~np.isin(train.regime, held.regime))
+
+
+def _data_record(panel: Panel, train: Runs, held: Runs) -> DataRecord:
+    def per_regime(runs: Runs) -> dict[str, int]:
+        pairs = np.unique(np.stack([runs.series, runs.regime]), axis=1)
+        return {name: int((pairs[1] == k).sum()) for k, name in enumerate(panel.regimes)}
+
+    return DataRecord(
+        regimes=tuple(panel.regimes),
+        channels=tuple(panel.channels),
+        shape=panel.shape,
+        source=panel.source,
+        fingerprint=panel.fingerprint(),
+        step=panel.usual_step if math.isfinite(panel.usual_step) else None,
+        preparation=Preparation.of(panel),
+        training_rows=train.rows,
+        training_series=per_regime(train),
+        held_out_series=per_regime(held),
+    )
+
+
 @torch.no_grad()
-def check_model(
+def validate_model(
     model: SequentialVAE, train: Batches, held_out: Batches, regimes: Sequence[str]
-) -> dict[str, object]:
-    """Note where the latents lie, refuse dead experts, and return figures for the model card."""
+) -> ValidationRecord:
+    """Store the support of the latents in the experts, refuse dead experts, return figures."""
     known = _sample(model, train)
     if not torch.isfinite(known.z).all():
         raise FitError(
@@ -37,23 +266,23 @@ def check_model(
     model.experts.spread.copy_(covariance[0].diagonal().sqrt())
     law = _moments(known.z, known.weight)
     gain = _gain_over_no_history(model, *law, _sample(model, held_out))
-    at_home = _gain_over_no_history(model, *law, known)
-    for name, new, old in zip(regimes, gain.tolist(), at_home.tolist(), strict=True):
-        _judge(name, new, old, TOLERANCE * model.config.latents)
-    return {
-        "gain_over_no_history": dict(zip(regimes, gain.tolist(), strict=True)),
-        "unused_latents": int((known.width > UNUSED_SHARE * model.experts.spread).sum()),
-    }
+    in_training = _gain_over_no_history(model, *law, known)
+    for name, new, old in zip(regimes, gain.tolist(), in_training.tolist(), strict=True):
+        _check_expert(name, new, old, TOLERANCE * model.config.latents)
+    return ValidationRecord(
+        gain_over_no_history=dict(zip(regimes, gain.tolist(), strict=True)),
+        unused_latents=int((known.width > UNUSED_SHARE * model.experts.spread).sum()),
+    )
 
 
-def _judge(regime: str, new: float, at_home: float, tolerance: float) -> None:
-    """Failing on its own training series, an expert is dead; failing on new ones, weak."""
+def _check_expert(regime: str, new: float, in_training: float, tolerance: float) -> None:
+    """Raise if an expert fails on its training series, warn if on held-out ones."""
     fix = "check that its rows are in time order, give it more data or steps, or use other lags"
-    worse = "worse than a guess that ignores the past"
-    if not (math.isfinite(new) and at_home > -tolerance):
+    worse = "worse than a Gaussian that ignores the past"
+    if not (math.isfinite(new) and in_training > -tolerance):
         raise DeadExpert(
             f"the expert of regime {regime!r} learned nothing: it predicts its own training series"
-            f" {-at_home:.2f} nats per step {worse}",
+            f" {-in_training:.2f} nats per step {worse}",
             fix=fix,
         )
     if new <= 0:
@@ -64,12 +293,12 @@ def _judge(regime: str, new: float, at_home: float, tolerance: float) -> None:
 
 
 class _Sample(NamedTuple):
-    """Latents drawn from the posterior, as the experts saw them in training."""
+    """Latents drawn from the posterior, as in training."""
 
     z: Tensor  # (K, N, d), the steps that have a history
     history: Tensor  # (K, N, L*d)
     weight: Tensor  # (K, N), zero on padding
-    width: Tensor  # (d,), typical standard deviation of the posterior
+    width: Tensor  # (d,), mean standard deviation of the posterior
 
 
 def _sample(model: SequentialVAE, batches: Batches) -> _Sample:
@@ -102,7 +331,7 @@ def _moments(z: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
 def _gain_over_no_history(
     model: SequentialVAE, centre: Tensor, covariance: Tensor, new: _Sample
 ) -> Tensor:
-    """Nats per step by which each expert beats the Gaussian of its regime's latents."""
+    """Mean log p_k(z | history) - log N(z; mean_k, cov_k) of each expert, in nats per step."""
     own = model.experts.log_prob(new.z, new.history)
     root = torch.linalg.cholesky(covariance)
     eps = torch.linalg.solve_triangular(root, (new.z - centre).mT, upper=False)

@@ -28,7 +28,7 @@ class SkipMLP(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (..., inputs) to (..., outputs)."""
-        h, spare = x, not torch.is_grad_enabled()  # nobody will ask for what was there before
+        h, spare = x, not torch.is_grad_enabled()  # no backward pass needs the input
         for layer in self.layers[:-1]:
             h = F.leaky_relu(layer(h), SLOPE, inplace=spare)
         return self.layers[-1](h) + self.skip(x)

@@ -1,4 +1,4 @@
-"""The one training loop: seed, device, schedule, early stop, resume; divergence is an error."""
+"""The training loop of a fit: batches, schedule, evaluation, early stop, resume, CUDA graph."""
 
 from __future__ import annotations
 
@@ -11,22 +11,29 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from .batches import Batches
-from .config import FitConfig
-from .errors import ConfigError, Diverged
-from .model import Learner
+from .._runtime.stochastic import descend, warmup_cosine
+from ..config import FitConfig
+from ..data.device import tensor_kind
+from ..data.panel import Panel
+from ..data.segments import CropSampler, crop_rows
+from ..errors import ConfigError, Diverged
+from ..io.frames import Frames
+from .vae import Learner
 
-#: Steps between two looks at the loss; a look makes a GPU wait, so there it is taken less often.
+#: Steps between two reads of the loss, which synchronise a GPU.
 LEG = {"cpu": 25, "cuda": 100}
 BETAS = (0.9, 0.99)
+#: Pixels in one call outside of training.
+PIECE_PIXELS = 1 << 23
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What a listener is told after every leg."""
+    """State of a training run, as listeners receive it."""
 
     step: int
     steps: int
@@ -42,7 +49,7 @@ class Progress:
 
 @dataclass
 class TrainState:
-    """All that a run needs to continue: counters as numbers, everything else as tensors."""
+    """Everything needed to resume: counters as numbers, the rest as tensors."""
 
     step: int = 0
     best_elbo: float = -math.inf
@@ -57,11 +64,11 @@ Listener = Callable[[Progress], None]
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during training; the state was kept."""
+    """Ctrl-C during training; the best weights so far are in place."""
 
 
 def resolve_device(name: str) -> torch.device:
-    """`auto` takes a GPU where there is one."""
+    """Return the torch device of a name; `auto` is a GPU where there is one."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -76,13 +83,75 @@ def resolve_device(name: str) -> torch.device:
 
 
 def learning_rate(config: FitConfig, step: int) -> float:
-    """Linear warm-up, then a cosine down to almost nothing."""
-    warm = min(1.0, (step + 1) / max(1, min(config.warmup, config.steps // 10)))
-    return config.lr * warm * (0.5 * (1 + math.cos(math.pi * step / config.steps)) + 1e-3)
+    """Learning rate of a step: linear warm-up, then a cosine."""
+    return warmup_cosine(step, config.steps, config.lr, min(config.warmup, config.steps // 10))
+
+
+class Batches:
+    """Fixed buffers that `load(step)` fills: observations, reparameterisation noise, padding.
+
+    The buffers keep their addresses, as a captured CUDA graph needs; their content depends on
+    the seed and the step alone. `resident` holds all observations on the device, if they fit.
+    """
+
+    def __init__(
+        self, panel: Panel, sampler: CropSampler, latents: int, device: torch.device,
+        resident: Tensor | None = None,
+    ) -> None:  # fmt: skip
+        self.panel, self.sampler, self.device = panel, sampler, device
+        shape = (sampler.regimes, sampler.per_regime, sampler.length)
+        kind = tensor_kind(panel)
+        self.x = torch.zeros(*shape, *panel.shape, dtype=kind, device=device)
+        self.noise = torch.zeros(*shape, latents, device=device)
+        self.valid = torch.ones(shape, dtype=torch.bool, device=device) if sampler.padded else None
+        self._generator = torch.Generator(device=device)
+        self._resident = resident
+        self._frames = (
+            panel.values.on(device)
+            if resident is None and isinstance(panel.values, Frames)
+            else None
+        )
+
+    def transitions(self, lags: int) -> int:
+        """Return the number of steps with a history in one batch, padding included."""
+        regimes, series, steps, _ = self.noise.shape
+        return regimes * series * (steps - lags)
+
+    def load(self, step: int, noise_seed: int | None = None) -> None:
+        """Fill the buffers with the batch of this step."""
+        start, length = self.sampler.batch(step)
+        rows, valid = crop_rows(start, length, self.sampler.length)
+        if self._resident is not None:
+            index = torch.from_numpy(rows.ravel()).to(self.device, non_blocking=True)
+            torch.index_select(self._resident, 0, index, out=self.x.flatten(0, 2))
+        elif self._frames is not None:
+            self._frames.take(torch.from_numpy(rows.ravel()), out=self.x.flatten(0, 2))
+        else:
+            block = np.take(self.panel.values, rows.ravel(), axis=0)
+            self.x.copy_(torch.from_numpy(block).view(self.x.shape))
+        if self.valid is not None:
+            self.valid.copy_(torch.from_numpy(valid))
+        seed = step if noise_seed is None else noise_seed
+        self._generator.manual_seed(self.sampler.seed * 1_000_003 + seed)
+        self.noise.normal_(generator=self._generator)
+
+    def pieces(self) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
+        """Iterate over x, noise and validity of the batch; pictures a few series at a time."""
+        series = many = self.noise.shape[1]
+        if self.panel.is_image:
+            many = max(1, PIECE_PIXELS * series // math.prod(self.x.shape))
+        for first in range(0, series, many):
+            some = slice(first, first + many)
+            valid = None if self.valid is None else self.valid[:, some]
+            yield self.x[:, some], self.noise[:, some], valid
 
 
 class Trainer:
-    """Runs the steps of one fit; `state()` and `restore()` make it resumable at any leg."""
+    """Train a Learner; `state()` and `restore()` make the run resumable.
+
+    `training_rows`, those of all training series, scale the shrinkage; `rate` is the learning rate
+    of a step, `betas` are those of AdamW.
+    """
 
     def __init__(
         self,
@@ -107,11 +176,7 @@ class Trainer:
             for own, times in model.groups()
         ]
         self.optimiser = torch.optim.AdamW(
-            groups,
-            betas=betas,
-            weight_decay=config.weight_decay,
-            fused=True,
-            capturable=on_gpu,
+            groups, betas=betas, weight_decay=config.weight_decay, fused=True, capturable=on_gpu
         )
         self.loss_sum = torch.zeros((), dtype=torch.float64, device=self.device)
         self.counters = TrainState()
@@ -124,13 +189,11 @@ class Trainer:
         batch = self.batches
         terms = self.model(batch.x, batch.noise, batch.valid)
         loss = self.model.loss(terms, self.training_rows)
-        loss.backward()
-        nn.utils.clip_grad_norm_(self.parameters.values(), self.config.clip)
-        self.optimiser.step()
+        descend(loss, self.optimiser, self.parameters.values(), self.config.clip)
         self.loss_sum += loss.detach()
 
     def step(self, step: int) -> None:
-        """One complete step: data, forward, backward, update."""
+        """Take one step: load the batch, forward, backward, update."""
         self.batches.load(step)
         lr = self.rate(self.config, step)
         for group in self.optimiser.param_groups:
@@ -145,10 +208,7 @@ class Trainer:
             self._step_body()
 
     def capture(self) -> None:
-        """Record forward, backward and update as one graph; the state is left untouched.
-
-        On a CPU, or where the settings forbid it, steps run plainly instead.
-        """
+        """Capture forward, backward and update as one CUDA graph, if the settings allow it."""
         if self.device.type != "cuda" or not self.config.graph:
             return
         self.batches.load(0)
@@ -171,7 +231,7 @@ class Trainer:
 
     @torch.no_grad()
     def evaluate(self) -> float:
-        """Score of held-out series (ELBO per step), always with the same noise."""
+        """Return the score of held-out series (ELBO per step), always with the same noise."""
         scores, rows = [], []
         for x, noise, valid in self.held_out.pieces():
             scores.append(float(self.model.score(self.model(x, noise, valid))))
@@ -180,7 +240,7 @@ class Trainer:
             return scores[0]
         return sum(s * n for s, n in zip(scores, rows, strict=True)) / sum(rows)
 
-    def _judge(self, elbo: float, loss: float) -> None:
+    def _keep_best(self, elbo: float, loss: float) -> None:
         """Keep the best weights and count the evaluations without gain."""
         now = self.counters
         now.history.append({"step": now.step, "loss": loss, "held_out_elbo": elbo})
@@ -218,7 +278,7 @@ class Trainer:
                 if evaluated:
                     elbo = self.evaluate()
                     self._check_finite(elbo)
-                    self._judge(elbo, loss)
+                    self._keep_best(elbo, loss)
                 now.seconds = time.monotonic() - began
                 pace = (time.monotonic() - started) / (now.step - first)
                 report = Progress(
@@ -247,7 +307,7 @@ class Trainer:
         self.use_best()
 
     def _leg(self, steps: int, interrupted: Callable[[], bool]) -> float:
-        """Some steps without looking at the loss; returns their mean loss."""
+        """Take some steps and return their mean loss."""
         self.loss_sum.zero_()
         first = self.counters.step
         for step in range(first, first + steps):
@@ -276,7 +336,7 @@ class Trainer:
     # -- resume --------------------------------------------------------------------------------
 
     def state(self) -> TrainState:
-        """A copy of everything that the next step depends on."""
+        """Return a copy of everything that the next step depends on."""
         now = self.counters
         tensors: dict[str, Tensor] = {}
         for name, p in self.parameters.items():
@@ -288,7 +348,7 @@ class Trainer:
 
     @torch.no_grad()
     def restore(self, state: TrainState) -> None:
-        """Continue from a state; tensors are overwritten in place, so a graph stays valid."""
+        """Continue from a state; tensors keep their addresses, so a captured graph stays valid."""
         history = [dict(record) for record in state.history]
         self.counters = replace(state, history=history, tensors={})
         for name, p in self.parameters.items():
@@ -308,7 +368,7 @@ class Trainer:
 
 @contextmanager
 def _interrupt_between_steps() -> Iterator[Callable[[], bool]]:
-    """Make the first Ctrl-C a flag, so that no step is cut in half; a second one acts at once."""
+    """Turn the first Ctrl-C into a flag that is read between steps; a second one acts at once."""
     pressed = False
 
     def on_signal(number: int, frame: object) -> None:

@@ -1,4 +1,4 @@
-"""SequentialVAE: encoder, decoder and experts -> loss terms. It knows no files and no epochs."""
+"""SequentialVAE: encoder, decoder and experts -> loss terms of a batch."""
 
 from __future__ import annotations
 
@@ -11,10 +11,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from . import nets
-from .config import ModelConfig
-from .errors import ConfigError
-from .experts import HALF_LOG_2PI, gaussian_log_prob, make_experts, stack_history
+from ..config import ModelConfig
+from ..errors import ConfigError
+from . import networks as nets
+from .experts import (
+    HALF_LOG_2PI,
+    ExpertBank,
+    gaussian_log_prob,
+    make_experts,
+    stack_history,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -34,7 +40,7 @@ class LossTerms:
         return (self.reconstruction + self.prior + self.entropy).sum() / self.rows
 
     def weighted(self, beta: float, gamma: float) -> Tensor:
-        """The paper's form; see `weighted_loss`."""
+        """Return the paper's objective; see `weighted_loss`."""
         divergence = -(self.prior + self.entropy)
         return weighted_loss(self.squared_error, divergence, self.lags, beta, gamma)
 
@@ -42,9 +48,9 @@ class LossTerms:
 def weighted_loss(
     squared_error: Tensor, divergence: Tensor, lags: int, beta: float, gamma: float
 ) -> Tensor:
-    """Squared error + beta KL of the first L steps + gamma KL of the rest, both (..., T).
+    """Return the paper's loss: error + beta KL of the first L steps + gamma KL of the others.
 
-    Sums over the first steps, means over the others; and the mean over series.
+    Both parts (..., T) are summed over the first L steps, averaged over the others and series.
     """
 
     def first(part: Tensor) -> Tensor:
@@ -58,16 +64,16 @@ def weighted_loss(
 
 
 class Learner(nn.Module, ABC):
-    """What the training loop can train and what can encode a panel.
+    """A latent-variable model that `Trainer` can train and `encoding.encode` can apply.
 
-    Observations arrive as (K, B, T, *shape): block k holds series of regime k, or K is 1.
+    Observations are (K, B, T, *shape): entry k holds series of regime k, or K is 1.
     """
 
     centre: Tensor
     scale: Tensor
     #: rows that the encoder looks back
     reach: int = 0
-    #: the encoder looks at the whole stretch, also ahead: padding would change what it says
+    #: the encoder also looks ahead, so padding would change its output
     whole: bool = False
 
     def __init__(self, shape: tuple[int, ...], latents: int, lags: int) -> None:
@@ -84,32 +90,32 @@ class Learner(nn.Module, ABC):
     def forward(self, x: Tensor, noise: Tensor, valid: Tensor | None = None) -> Any:
         """Loss terms of a batch.
 
-        `noise` (K, B, T, d) is standard normal: it is given, so that the same numbers come out
-        whatever the device or the moment. `valid` (K, B, T) is False on padding at the end.
+        `noise` (K, B, T, d) is standard normal, given for reproducibility; `valid` (K, B, T) is
+        False on padding at the end.
         """
 
     @abstractmethod
     def loss(self, terms: Any, training_rows: int) -> Tensor:
-        """What is minimised."""
+        """Return the loss to minimise."""
 
     @abstractmethod
     def score(self, terms: Any) -> Tensor:
-        """What selects on held-out series: the higher the better."""
+        """Return the score that selects weights on held-out series; higher is better."""
 
     @abstractmethod
     def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Posterior mean and log standard deviation of (..., T, *shape) observations."""
 
     def groups(self) -> list[tuple[list[nn.Parameter], float]]:
-        """Parameters that learn at their own pace: with which multiple of the learning rate."""
+        """Return groups of parameters, each with its multiple of the learning rate."""
         return [(list(self.parameters()), 1.0)]
 
 
 class SequentialVAE(Learner):
     """q(z_t | x_{t-C:t}), p(x_t | z_t) and one expert p_k(z_t | z_{t-L:t-1}) per regime."""
 
-    #: (d, d), the part of z in which regimes can differ from one step to the next; None: all
-    visible: np.ndarray | None = None
+    #: projection (d, d) on the part of z in which regimes can differ at the next step; None: all
+    observable_subspace: np.ndarray | None = None
 
     def __init__(self, config: ModelConfig, regimes: int, shape: tuple[int, ...]) -> None:
         super().__init__(shape, config.latents, config.lags)
@@ -117,14 +123,20 @@ class SequentialVAE(Learner):
         d = config.latents
         self.encoder, self.decoder = _encoder_and_decoder(config, shape)
         self.reach = self.encoder.reach  # type: ignore[assignment]
-        self.experts = make_experts(
-            config.experts, regimes, d, config.lags, config.hidden, config.depth_of_experts
-        )
+        self.experts = self.new_experts()
         self.log_noise = nn.Parameter(torch.zeros(shape if len(shape) == 1 else ()))
-        # The first L steps have no history: a Gaussian per regime, of any covariance, so that it
-        # favours no axes. `start_root` is a root of its precision; the diagonal is exponentiated.
+        # The first L steps have no history: a Gaussian per regime with full covariance, which
+        # favours no axes. `start_root` is a root of its precision, with exponentiated diagonal.
         self.start_mean = nn.Parameter(torch.zeros(regimes, 1, d))
         self.start_root = nn.Parameter(torch.zeros(regimes, d, d))
+
+    def new_experts(self) -> ExpertBank:
+        """Untrained experts of the configured kind."""
+        config = self.config
+        return make_experts(
+            config.experts, self.regimes, config.latents, config.lags, config.hidden,
+            config.depth_of_experts,
+        )  # fmt: skip
 
     def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Posterior mean and log standard deviation of (..., T, *shape) observations."""
@@ -159,7 +171,7 @@ class SequentialVAE(Learner):
         )
 
     def loss(self, terms: LossTerms, training_rows: int) -> Tensor:
-        """What is minimised: the negative ELBO or the paper's weighted form, plus shrinkage."""
+        """Return the negative ELBO or the paper's weighted form, plus shrinkage."""
         config = self.config
         if config.objective == "elbo":
             value = -terms.elbo
@@ -170,7 +182,7 @@ class SequentialVAE(Learner):
         return value
 
     def score(self, terms: LossTerms) -> Tensor:
-        """The ELBO per step, whatever was minimised."""
+        """Return the ELBO per step, whatever the objective."""
         return terms.elbo
 
     def _start_log_prob(self, z: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.linalg import solveh_banded
 
 from ..errors import ConfigError
-from .simplex import project
+from ..linalg.simplex import project
 
 
 def static_weights(latents: np.ndarray, means: np.ndarray, *, simplex: bool = True) -> np.ndarray:
@@ -28,14 +28,26 @@ def centred_window(weights: np.ndarray, half_width: int = 5) -> np.ndarray:
     The window looks w steps ahead: the answer is not causal. Where a step in the window is
     missing the step is left alone too.
     """
-    steps, width = weights.shape[-2], 2 * half_width + 1
     out = weights.copy()
-    if half_width == 0 or steps < width:
+    whole = whole_windows(weights, half_width)
+    if half_width == 0 or not whole.any():
         return out
+    steps, width = weights.shape[-2], 2 * half_width + 1
     windows = np.lib.stride_tricks.sliding_window_view(weights, width, axis=-2)
+    inside = slice(half_width, steps - half_width)
     mean = windows.mean(axis=-1)
-    middle = out[..., half_width : steps - half_width, :]
-    np.copyto(middle, mean, where=np.isfinite(mean))
+    np.copyto(out[..., inside, :], mean, where=whole[..., inside, None])
+    return out
+
+
+def whole_windows(weights: np.ndarray, half_width: int) -> np.ndarray:
+    """Steps (..., T) whose window of 2w + 1 steps lies inside (..., T, K) and misses nothing."""
+    steps, width = weights.shape[-2], 2 * half_width + 1
+    out = np.zeros(weights.shape[:-1], bool)
+    if steps >= width:
+        known = np.isfinite(weights).all(axis=-1)
+        windows = np.lib.stride_tricks.sliding_window_view(known, width, axis=-1)
+        out[..., half_width : steps - half_width] = windows.all(axis=-1)
     return out
 
 

@@ -1,4 +1,4 @@
-"""Transitions in a curve: when one regime hands over to another."""
+"""Events: transitions of the leading regime in a trajectory."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Event:
-    """One handover. Times are the user's own stamps."""
+    """One transition, in the time stamps of the recording."""
 
     from_regime: str
     to_regime: str
-    onset: Any  # last step at which the old regime still holds 1 - edge (or is at its highest)
+    onset: Any  # last step at which the old regime holds 1 - edge (or is at its highest)
     midpoint: Any  # the new regime overtakes the old one
-    end: Any  # the new regime rises above 1 - edge, or comes closest to it
+    end: Any  # the new regime reaches 1 - edge (or comes closest to it)
     duration: Any  # end - onset
 
 
 def shown_time(time: Any) -> str:
-    """A time as people write it.
+    """Text of a time stamp, without trailing zeros.
 
     >>> shown_time(np.datetime64("2024-01-31T12:30:01.500000000")), shown_time(0.1 + 0.2)
     ('2024-01-31 12:30:01.5', '0.3')
@@ -44,7 +44,7 @@ def find_events(
     margin: float = 0.1,
     minimum: int = 1,
 ) -> list[Event]:
-    """Handovers of the leading regime; an empty list means that nothing changed.
+    """Transitions of the leading regime; an empty list means that nothing changed.
 
     A regime takes the lead where it overtakes the leader, provided that it gets ahead by `margin`
     before falling back; leads shorter than `minimum` steps are ignored.
@@ -54,9 +54,9 @@ def find_events(
         return []
     rows = np.flatnonzero(known)
     time, alpha = time[rows], alpha[rows]
-    stretches = _leads(alpha, margin, minimum)
+    leads = _leads(alpha, margin, minimum)
     events = []
-    for (old, first, last), (new, start, stop) in pairwise(stretches):
+    for (old, first, last), (new, start, stop) in pairwise(leads):
         falling = np.flatnonzero(alpha[first : last + 1, old] >= 1 - edge)
         rising = np.flatnonzero(alpha[start : stop + 1, new] >= 1 - edge)
         onset = first + (falling[-1] if len(falling) else _peak(alpha, old, first, last))
@@ -69,7 +69,7 @@ def find_events(
 
 
 def _leads(alpha: np.ndarray, margin: float, minimum: int) -> list[tuple[int, int, int]]:
-    """(regime, first row, last row) of each stretch with one leader."""
+    """(regime, first row, last row) of each lead."""
     leader = _leaders(alpha, margin)
     edges = np.flatnonzero(np.diff(leader)) + 1
     starts, stops = [0, *edges.tolist()], [*(edges - 1).tolist(), len(leader) - 1]
@@ -85,7 +85,7 @@ def _leads(alpha: np.ndarray, margin: float, minimum: int) -> list[tuple[int, in
 
 
 def _leaders(alpha: np.ndarray, margin: float) -> np.ndarray:
-    """The leader of each row; a lead changes hands with a margin, from the overtaking on."""
+    """Find the leader of each row; a lead counts from the overtaking on, if by a margin."""
     out = np.empty(len(alpha), dtype=int)
     current = int(alpha[0].argmax())
     since: dict[int, int] = {}  # challengers ahead of the leader, and from which row on

@@ -1,72 +1,68 @@
-"""Which blocks of evidence to use: those that recover alpha best on series left out.
+"""Selection of observation models by the error of alpha on held-out series.
 
-Pure series, and pseudo-transitions spliced from two of them, have a known alpha. A block is judged
-by the error of alpha there, with its noise measured on other series: a likelihood ratio would
-reward experts that extrapolate.
+Pure series, and pseudo-transitions spliced from two of them, have a known alpha. The noise of a
+model is measured on other series than its error. A likelihood ratio would reward experts that
+extrapolate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from .blocks import PLAIN, Block, middle, parse
-from .engine import state_space
-from .evidence import Evidence
+from .._runtime.stochastic import generator
+from ..data.segments import cumcount
+from .inference import state_space
+from .information import GaussianInformation
+from .observation_models import PLAIN, ObservationModel, canonical, centre_lag, known_steps, parse
 
-#: Left-out series that take part (at least four of each regime), and pseudo-transitions of them.
+#: Held-out series that take part (at least four of each regime), and pseudo-transitions of them.
 SERIES, SPLICES = 60, 40
-#: With more regimes than this fewer are judged, as each costs the cube of their number; the least.
+#: With more regimes than MANY fewer series take part, as each costs the cube of their number, but
+#: at least FEW.
 MANY, FEW = 10, 12
-#: Another choice must be better by this share of the error, and by so many standard errors.
+#: Another model must lower the error by this share of it, and by so many standard errors.
 MARGIN, CERTAINTY = 0.05, 2.0
-#: What does not look at the step before is only taken if its error is below this share of the
-#: error by chance. Pure series and splices of them do not show what it gets wrong in a mixture,
-#: where means need not be mixtures of means: a little is no reason to leave the mechanisms.
-TELLING = 0.5
+#: Models that do not predict are only taken if their error is below this share of the error by
+#: chance: pure series and their splices do not show what levels get wrong in a mixture, whose mean
+#: need not be the mixture of the means.
+LEVEL_ERROR = 0.5
 
-#: Gives the values (n, T, p) of a block, and its predictions (n, T, K, p) if it has any.
-Material = Callable[[str], tuple[np.ndarray, np.ndarray | None]]
+#: Gives the values (n, T, p) of an observation model, and its predictions (n, T, K, p) or None.
+FeatureSource = Callable[[str], tuple[np.ndarray, np.ndarray | None]]
 
 
 @dataclass(frozen=True)
-class Choice:
-    """The blocks to use and how every combination that was tried did."""
+class Selection:
+    """The observation models to use, and the errors of all combinations that were tried."""
 
-    blocks: tuple[str, ...]
-    tried: tuple[str, ...]  # single blocks
+    selected: tuple[str, ...]
+    tried: tuple[str, ...]  # single models
     errors: dict[str, float]  # half the sum of |alpha - truth|, mean over steps
 
+    @classmethod
+    def from_dict(cls, stored: dict[str, Any]) -> Selection:
+        """From storage, also of earlier versions."""
+        selected = stored["selected"] if "selected" in stored else stored["blocks"]
+        errors = {canonical(name): error for name, error in stored["errors"].items()}
+        return cls(tuple(map(canonical, selected)), tuple(map(canonical, stored["tried"])), errors)
 
-def joined(blocks: tuple[str, ...] | list[str]) -> str:
-    """The name of a combination."""
-    return " + ".join(blocks)
 
-
-def rank_within(regime: np.ndarray) -> np.ndarray:
-    """The place of each series among those of its regime.
-
-    >>> rank_within(np.array([0, 1, 0, 0, 1])).tolist()
-    [0, 0, 1, 2, 1]
-    """
-    order = np.argsort(regime, kind="stable")
-    first = np.searchsorted(regime[order], regime[order])
-    out = np.empty(len(regime), int)
-    out[order] = np.arange(len(regime)) - first
-    return out
+def joined(names: Sequence[str]) -> str:
+    """Name of a combination."""
+    return " + ".join(names)
 
 
 def halves(regime: np.ndarray, group: np.ndarray | None = None) -> np.ndarray:
     """Two halves (0 or 1) of the series of every regime; a group is in one of them if it can be.
 
-    What levels tell of subjects that were measured, they need not tell of a new one.
-
     >>> halves(np.array([0, 0, 0, 0, 1, 1]), np.array(["a", "a", "b", "b", "b", "b"])).tolist()
     [0, 0, 1, 1, 0, 1]
     """
-    out = rank_within(regime) % 2
+    out = cumcount(regime) % 2
     if group is None:
         return out
     number = np.unique(group, return_inverse=True)[1]
@@ -79,73 +75,71 @@ def halves(regime: np.ndarray, group: np.ndarray | None = None) -> np.ndarray:
     return out
 
 
-def choose(
-    material: Material,
+def select_models(
+    features: FeatureSource,
     names: list[str],
     regime: np.ndarray,
     lags: int,
     group: np.ndarray | None = None,
-) -> Choice:
-    """Start from the best single block and add others while that clearly helps.
+    seed: int = 0,
+) -> Selection:
+    """Start from the best single observation model and add others while that clearly helps.
 
-    With a single series of some regime nothing can be left out: the first block is taken.
+    With a single series of some regime nothing can be held out: the first model is taken.
     """
     if np.bincount(regime).min() < 2:
-        return Choice(tuple(names[:1]), (PLAIN, "static"), {})
-    rank = rank_within(regime)
-    some = np.flatnonzero(rank < max(4, SERIES // (1 + regime.max())))
-    judge = _Judge(
-        regime[some], halves(regime[some], None if group is None else group[some]), lags
+        return Selection(tuple(names[:1]), (PLAIN, "static"), {})
+    some = np.flatnonzero(cumcount(regime) < max(4, SERIES // (1 + regime.max())))
+    split = _LeaveHalfOut(
+        regime[some], halves(regime[some], None if group is None else group[some]), lags, seed
     )
-    evidence: dict[str, Evidence] = {}
-    tried: dict[str, np.ndarray] = {}
-    further = {"conditional": True, "moments": True, "static": True}
-    for name in names:
-        kind = parse(name)[0]
-        if not further[kind]:
+    information: dict[str, GaussianInformation] = {}
+    errors: dict[str, np.ndarray] = {}
+    finished: set[str] = set()  # kinds that did not get better with twice the steps
+    kind_of = {name: parse(name)[0] for name in names}
+    for name, kind in kind_of.items():
+        if kind in finished:
             continue
-        values, expected = material(name)
-        evidence[name] = judge.left_out(
-            name, values[some], None if expected is None else expected[some]
+        values, predictions = features(name)
+        information[name] = split.information(
+            name, values[some], None if predictions is None else predictions[some]
         )
-        errors = judge.errors(evidence[name])
-        # what does not get better with twice the steps does not with four times as many
-        shorter = [tried[other].mean() for other in tried if parse(other)[0] == kind]
-        further[kind] = not shorter or bool(errors.mean() < min(shorter))
-        tried[name] = errors
+        shorter = [errors[other].mean() for other in errors if kind_of[other] == kind]
+        errors[name] = split.errors(information[name])
+        if shorter and not errors[name].mean() < min(shorter):
+            finished.add(kind)
     by_chance = 1 - 1 / (1 + regime.max())
 
-    def rash(chosen: list[str], other: str, errors: np.ndarray) -> bool:
-        """Whether too little is known to leave the mechanisms for another kind of evidence."""
-        alone = [parse(name)[0] for name in chosen] == ["conditional"]
-        leaves = alone and parse(other)[0] != "conditional"
-        return bool(leaves and errors.mean() > TELLING * by_chance)
+    def allowed(selected: list[str], other: str, error: np.ndarray) -> bool:
+        """Mechanisms are only left for levels whose error is far from that by chance."""
+        leaves = [kind_of[n] for n in selected] == ["prediction"] and kind_of[
+            other
+        ] != "prediction"
+        return not leaves or bool(error.mean() <= LEVEL_ERROR * by_chance)
 
-    names = list(tried)
-    chosen = names[:1]
-    for name in names[1:]:
-        errors = tried[name]
-        before = tried[joined(chosen)]
-        # mechanisms are only left, and windows only grow, for good reason; else the better one
-        levels = {parse(name)[0], parse(chosen[0])[0]} == {"static", "moments"}
-        better = errors.mean() < before.mean() if levels else _clearly_better(errors, before)
-        if better and not rash(chosen, name, errors):
-            chosen = [name]
+    tried = list(errors)
+    selected = tried[:1]
+    for name in tried[1:]:
+        error, before = errors[name], errors[selected[0]]
+        # between two models of levels the better one is taken, else the simpler one if in doubt
+        levels = {kind_of[name], kind_of[selected[0]]} == {"static", "window_moments"}
+        better = error.mean() < before.mean() if levels else _clearly_better(error, before)
+        if better and allowed(selected, name, error):
+            selected = [name]
     while True:
-        kinds = {parse(name)[0] for name in chosen}
-        others = [name for name in names if parse(name)[0] not in kinds]
-        best = None
-        for name in others:
-            both = sum((evidence[part] for part in chosen[1:]), evidence[chosen[0]])
-            errors = tried[joined([*chosen, name])] = judge.errors(both + evidence[name])
-            before = tried[joined(chosen if best is None else best)]
-            if not rash(chosen, name, errors) and _clearly_better(errors, before):
-                best = [*chosen, name]
-        if best is None:
+        kinds = {kind_of[name] for name in selected}
+        best = selected
+        for name in [name for name in tried if kind_of[name] not in kinds]:
+            both = [*selected, name]
+            total = sum((information[part] for part in both[1:]), information[both[0]])
+            error = errors[joined(both)] = split.errors(total)
+            if allowed(selected, name, error) and _clearly_better(error, errors[joined(best)]):
+                best = both
+        if best is selected:
             break
-        chosen = best
-    return Choice(
-        tuple(chosen), tuple(names), {name: float(error.mean()) for name, error in tried.items()}
+        selected = best
+    return Selection(
+        tuple(selected), tuple(tried), {name: float(e.mean()) for name, e in errors.items()}
     )
 
 
@@ -156,66 +150,64 @@ def _clearly_better(errors: np.ndarray, other: np.ndarray) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class _Judge:
-    """The series that alpha is recovered from, and the truth."""
+class _LeaveHalfOut:
+    """Pure series in two halves: the noise is measured on one, alpha recovered in the other."""
 
     regime: np.ndarray  # (n,)
-    half: np.ndarray  # (n,): noise is measured on the half that a series does not belong to
+    half: np.ndarray  # (n,)
     lags: int
+    seed: int
 
-    def left_out(self, name: str, values: np.ndarray, expected: np.ndarray | None) -> Evidence:
-        """Evidence of every series with the block measured on the other half."""
-        found: list[tuple[np.ndarray, Evidence]] = []
-        seen_at = np.isfinite(values).all(-1)
-        if expected is not None:
-            seen_at &= np.isfinite(expected).all((-2, -1))
-        usable = seen_at.any(axis=1)
+    def information(
+        self, name: str, values: np.ndarray, predictions: np.ndarray | None
+    ) -> GaussianInformation:
+        """Information of every series, with the model measured on the other half."""
+        found: list[tuple[np.ndarray, GaussianInformation]] = []
+        usable = known_steps(values, predictions).any(axis=1)
+
+        def part(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+            return values[rows], None if predictions is None else predictions[rows]
+
         for half in (0, 1):
             mine, others = self.half == half, (self.half != half) & usable
             if len(np.unique(self.regime[others])) < len(np.unique(self.regime)):
                 others = usable  # those of the other half are too short, or all missing
-
-            def part(array: np.ndarray | None, rows: np.ndarray) -> np.ndarray | None:
-                return None if array is None else array[rows]
-
-            block = Block.measure(
-                name, values[others], part(expected, others), self.regime[others]
-            )
+            model = ObservationModel.measure(name, *part(others), self.regime[others])
             if mine.any():
-                seen = block.evidence(values[mine], part(expected, mine))
-                found.append((np.flatnonzero(mine), seen))
+                found.append((np.flatnonzero(mine), model.information(*part(mine))))
         order = np.argsort(np.concatenate([rows for rows, _ in found]))
-        return Evidence.joined([seen for _, seen in found]).rows(order).earlier(middle(name))
+        whole = GaussianInformation.concatenate([information for _, information in found])
+        return whole.select_series(order).shift_back(centre_lag(name))
 
-    def errors(self, evidence: Evidence) -> np.ndarray:
+    def errors(self, information: GaussianInformation) -> np.ndarray:
         """Mean error of each pure series and of each pseudo-transition."""
-        kinds = evidence.h.shape[-1]
+        kinds, steps = information.h.shape[:2]
         truth = np.eye(kinds)[self.regime][:, None]
         share = min(1.0, (MANY / kinds) ** 2)
         some = self._spread(max(FEW, round(share * len(self.regime))))
-        wanted = np.broadcast_to(truth[some], (len(some), *evidence.h.shape[1:]))
-        pure = self._error(evidence.rows(some), wanted)
+        pure = self._error(information.select_series(some), truth[some])
         first, second = (side[: max(FEW, round(share * SPLICES))] for side in self._pairs())
-        glides = evidence.rows(first).followed_by(evidence.rows(second))
+        glides = GaussianInformation.concatenate(
+            [information.select_series(side) for side in (first, second)], in_time=True
+        )
         both = np.concatenate(
-            [np.broadcast_to(truth[i], (len(i), *evidence.h.shape[1:])) for i in (first, second)],
-            axis=1,
+            [np.repeat(truth[i], steps, axis=1) for i in (first, second)], axis=1
         )
         return np.append(pure, self._error(glides, both))
 
     def _spread(self, count: int) -> np.ndarray:
-        """So many of the series, spread evenly over the regimes; all if there are no more."""
+        """Choose so many series (at most all), spread evenly over the regimes."""
         if count >= len(self.regime):
             return np.arange(len(self.regime))
         order = np.argsort(self.regime, kind="stable")
         return order[np.linspace(0, len(order) - 1, count).round().astype(int)]
 
-    def _error(self, evidence: Evidence, truth: np.ndarray) -> np.ndarray:
-        alpha = state_space(evidence, np.ones(evidence.dims.shape)).alpha
+    def _error(self, information: GaussianInformation, truth: np.ndarray) -> np.ndarray:
+        alpha = state_space(information, np.ones(information.dims.T.shape)).alpha
         return 0.5 * np.abs(alpha - truth).sum(-1)[:, self.lags :].mean(axis=1)
 
     def _pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        rng = np.random.default_rng(0)
+        rng = generator(self.seed, "pseudo-transitions")
         first, second = rng.integers(len(self.regime), size=(2, 4 * SPLICES))
         other = np.flatnonzero(self.regime[first] != self.regime[second])[:SPLICES]
         return first[other], second[other]

@@ -1,20 +1,47 @@
-"""What can be asked of `Trace.recover`, checked."""
+"""Stage 2 on a Panel: options, latents, information, posterior of alpha, Trajectory."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Literal, NamedTuple
 
-from .errors import ConfigError
-from .recover.known import Known, stretches_of
+import numpy as np
+from scipy.stats import chi2, norm
+
+from .._runtime.process import one_blas_thread
+from ..data.panel import Panel
+from ..errors import ConfigError, DataError
+from ..stage1.vae import SequentialVAE
+from . import algorithm1
+from .active_set import Shown, choose_active
+from .calibration import IntervalLike, as_intervals
+from .corrections import SeriesOffset
+from .inference import MixturePosterior, state_space
+from .information import GaussianInformation
+from .kalman import nis
+from .observation_models import ObservationModel, centre_lag, history_length
+from .pure_statistics import PureRegimeStatistics
+from .series_batch import SeriesBatch, groups, in_training_steps, mean_of_known
+from .trajectory import Curve, Trajectory
 
 METHODS = ("state-space", "algorithm1")
+#: Former names of options, and the present ones.
+FORMER_OPTIONS = {"blocks": "evidence", "bias": "estimate_offset", "known": "anchor"}
+#: A step whose residual is rarer than this in pure regimes is unexplained.
+UNEXPLAINED = 1e-3
+#: Recordings, spread over all, in which the active regimes are searched for; the others are then
+#: only tested for one more.
+MOST_SEARCHED = 50
+#: Rows up to which trajectories keep latents and predictions for their diagnosis, which else only
+#: tests how large the errors are, not what they depend on.
+KEPT_ROWS = 500_000
 
 
 @dataclass(frozen=True)
-class Request:
-    """What was asked of `Trace.recover`."""
+class RecoverOptions:
+    """Options of `Trace.recover`; see there."""
 
     method: str = "state-space"
     causal: bool = False
@@ -24,23 +51,20 @@ class Request:
     active: Sequence[str] | Literal["auto"] | None = None
     window: int = 5
     smoother: str | float = "window"
-    blocks: tuple[str, ...] | None = None
-    bias: bool = False
-    known: Sequence[Known] = ()
+    evidence: tuple[str, ...] | None = None
+    estimate_offset: bool = False
+    anchor: Sequence[IntervalLike] = ()
 
     def check(self, regimes: tuple[str, ...]) -> list[int]:
-        """Refuse what cannot be done; returns the numbers of the active regimes."""
+        """Raise ConfigError for invalid options; returns the numbers of the active regimes."""
         if self.method not in METHODS:
             raise ConfigError(f"method = {self.method!r}", fix=f"use one of {', '.join(METHODS)}")
         if not 0 < self.level < 1:
             raise ConfigError(f"level = {self.level}", fix="use a share between 0 and 1")
         if not isinstance(self.window, int) or self.window < 0:
             raise ConfigError(f"window = {self.window}", fix="use a whole number of steps")
-        if (
-            self.causal
-            and self.method == "algorithm1"
-            and (self.window > 0 or self.smoother != "window")
-        ):
+        centred = self.window > 0 or self.smoother != "window"
+        if self.causal and self.method == "algorithm1" and centred:
             raise ConfigError(
                 "the paper's centred window looks ahead, so it has no causal answer",
                 fix="use method='state-space', or window=0",
@@ -51,22 +75,22 @@ class Request:
             raise ConfigError(
                 f"smoother = {self.smoother!r}", fix='use "window", "rule", "gcv" or a number >= 0'
             )
-        if self.bias and (self.causal or self.pool):
+        if self.estimate_offset and (self.causal or self.pool):
             raise ConfigError(
-                "a bias is found from the whole of one recording, so it has no causal answer"
-                " and averages out in a pool",
-                fix="leave out bias, or causal and pool",
+                "an offset is estimated from the whole of one recording, so it has no causal"
+                " answer and averages out in a pool",
+                fix="leave out estimate_offset, or causal and pool",
             )
         active = self._active(regimes)
-        for stretch in stretches_of(self.known):
-            if stretch.truth(regimes)[active].sum() < 1:
+        for interval in as_intervals(self.anchor):
+            if interval.shares(regimes)[active].sum() < 1:
                 raise ConfigError(
-                    f"{stretch.weights!r} is said to hold, but is not among the active regimes",
+                    f"the anchor {interval.weights!r} is not among the active regimes",
                     fix=f"name one of {', '.join(regimes[k] for k in active)}",
                 )
-        if self.known and self.pool:
+        if self.anchor and self.pool:
             raise ConfigError(
-                "known stretches correct single recordings, not a pool",
+                "anchors correct single recordings, not a pool",
                 fix="recover the recordings one by one",
             )
         return active
@@ -77,7 +101,297 @@ class Request:
         unknown = [name for name in self.active if name not in regimes]
         if unknown or len(set(self.active)) < 2:
             raise ConfigError(
-                f"active = {list(self.active)}",
-                fix=f"name at least two of {', '.join(regimes)}",
+                f"active = {list(self.active)}", fix=f"name at least two of {', '.join(regimes)}"
             )
         return [k for k, name in enumerate(regimes) if name in self.active]
+
+
+def recover(
+    model: SequentialVAE,
+    statistics: PureRegimeStatistics,
+    regimes: tuple[str, ...],
+    panel: Panel,
+    options: RecoverOptions,
+    step: float | None = None,
+) -> list[Trajectory]:
+    """Recover one Trajectory per series, or one for all if they are pooled.
+
+    `step` is the usual time between rows in training. Gaps are found by it, not by the new
+    recording, of which a causal answer cannot know the rest.
+    """
+    active = options.check(regimes)
+    if options.pool and not len(panel):
+        raise DataError("there is no series to pool", where=panel.source)
+    usual = panel.usual_step if step is None else step
+    panel = in_training_steps(panel, step)
+    _check_anchor(panel, options)
+    used = tuple(used.name for used in statistics.combination(options.evidence)[0])
+
+    def batch(some: np.ndarray) -> SeriesBatch:
+        return SeriesBatch.of(model, statistics, panel[some], used, usual, causal=options.causal)
+
+    def one_more(chosen: list[int]) -> int | None:
+        shown = Shown(chosen, len(regimes))
+        for some in groups(panel.lengths) if shown.others else ():
+            part = batch(some)
+            shown.add(part.corrected(statistics), part.elapsed)
+        return shown.best()
+
+    everything, keep = np.arange(len(panel)), panel.rows <= KEPT_ROWS
+    with one_blas_thread():
+        whole = batch(everything).pooled() if options.pool else None
+        if options.active == "auto" and len(panel):
+            spread = np.linspace(0, len(panel) - 1, min(len(panel), MOST_SEARCHED)).round()
+            searched = whole or batch(everything[spread.astype(int)])
+            chosen = choose_active(searched.corrected(statistics), searched.elapsed)
+            while whole is None and (more := one_more(chosen)) is not None:
+                chosen = sorted([*chosen, more])
+            options = replace(options, active=[regimes[k] for k in chosen])
+            active = options.check(regimes)
+        if whole is not None:
+            return _trajectories(whole, statistics, regimes, active, options, keep=keep)
+        found: dict[int, Trajectory] = {}
+        for some in groups(panel.lengths):  # one after the other: memory stays bounded
+            paths = _trajectories(batch(some), statistics, regimes, active, options, keep=keep)
+            found |= zip(some.tolist(), paths, strict=True)
+    return [found[i] for i in range(len(panel))]
+
+
+class Recovered(NamedTuple):
+    """The answer, that of each observation model if there are several, and their information."""
+
+    answer: MixturePosterior
+    alone: dict[str, MixturePosterior]
+    tested: GaussianInformation
+    used: dict[str, GaussianInformation]
+
+
+def _recovered(
+    batch: SeriesBatch,
+    statistics: PureRegimeStatistics,
+    regimes: tuple[str, ...],
+    active: list[int],
+    options: RecoverOptions,
+) -> Recovered:
+    alone = {
+        name: part.recombine(statistics.offsets[name].recombination[:, active])
+        for name, part in batch.information.items()
+    }
+    tested = alone[statistics.tested.name]
+    if options.method == "algorithm1":
+        return Recovered(_by_algorithm1(batch, statistics, active, options), {}, tested, {})
+    correction = statistics.combination(batch.used)[1].restrict_to(active)
+    several = len(batch.used) > 1
+    information = (
+        batch.corrected(statistics).restrict_to(active) if several else alone[batch.used[0]]
+    )
+    series = SeriesOffset(correction)
+    if options.anchor:
+        weights = _anchored(batch, options, regimes)[..., active]
+        series = SeriesOffset.from_known(information, correction, weights)
+    elif options.estimate_offset:
+        series = SeriesOffset.from_simplex(information, correction, batch.elapsed)
+    answer = _by_state_space(series.subtract_from(information), batch, options, series.variance)
+    curves = {
+        name: _by_state_space(
+            alone[name], batch, options, statistics.offsets[name].restrict_to(active).variance
+        )
+        for name in (batch.used if several else ())
+    }
+    used = {name: series.subtract_from(alone[name]) for name in batch.used}
+    return Recovered(answer, curves, series.subtract_from(tested), used)
+
+
+def _trajectories(
+    batch: SeriesBatch,
+    statistics: PureRegimeStatistics,
+    regimes: tuple[str, ...],
+    active: list[int],
+    options: RecoverOptions,
+    *,
+    keep: bool,
+) -> list[Trajectory]:
+    """Trajectories of a batch; with `keep` they carry what a diagnosis looks at."""
+    answer, alone, tested, used = _recovered(batch, statistics, regimes, active, options)
+    innovation = nis(tested, batch.elapsed)
+    residual = _residual(tested, answer.alpha)
+    outliers = [
+        _outliers(statistics.models[name], _residual(part, answer.alpha), causal=options.causal)
+        for name, part in used.items()
+        if not statistics.models[name].predicts
+    ]
+    flags = _flags(tested, statistics.tested, residual, alone, outliers)
+    alpha, lower, upper = _of_all_regimes(answer, active, len(regimes))
+    by_evidence = {name: _of_all_regimes(one, active, len(regimes)) for name, one in alone.items()}
+    latent_mean = mean_of_known(batch.mean_latents, axis=1)
+    recombination = statistics.offsets[statistics.tested.name].recombination
+    total = np.moveaxis(batch.information[statistics.tested.name].G.sum(axis=2), -1, 0)
+    information = statistics.tested.autocorrelation_time * (
+        recombination.T @ total @ recombination
+    )
+    return [
+        Trajectory(
+            name=name,
+            time=time,
+            regimes=regimes,
+            alpha=alpha[s, : len(time)],
+            lower=lower[s, : len(time)],
+            upper=upper[s, : len(time)],
+            residual=residual[s, : len(time)],
+            flag=flags[s, : len(time)],
+            surprise=innovation[s, : len(time)],
+            information=information[s],
+            latent_mean=latent_mean[s, 0],
+            method=options.method,
+            causal=options.causal,
+            level=options.level,
+            process_noise=float(answer.process_noise[s]),
+            trials=batch.trials,
+            by_evidence={
+                model: Curve(*(part[s, : len(time)] for part in curve))
+                for model, curve in by_evidence.items()
+            },
+            observed=batch.observed(s, recombination[:, active]) if keep else None,
+        )
+        for s, (name, time) in enumerate(zip(batch.names, batch.times, strict=True))
+    ]
+
+
+def _of_all_regimes(answer: MixturePosterior, active: list[int], regimes: int) -> list[np.ndarray]:
+    """alpha, lower and upper (S, T, K) with zeros for regimes that are not active."""
+    out = []
+    for part in (answer.alpha, answer.lower, answer.upper):
+        out.append(np.zeros((*part.shape[:2], regimes)))
+        out[-1][:, :, active] = part
+    return out
+
+
+def _by_state_space(
+    information: GaussianInformation,
+    batch: SeriesBatch,
+    options: RecoverOptions,
+    variance: Callable[[np.ndarray, int], np.ndarray],
+) -> MixturePosterior:
+    return state_space(
+        information,
+        batch.elapsed,
+        causal=options.causal,
+        simplex=options.simplex,
+        level=options.level,
+        extra=lambda alpha: variance(alpha, batch.trials),
+    )
+
+
+def _check_anchor(panel: Panel, options: RecoverOptions) -> None:
+    """Refuse known intervals that contain no row."""
+    for interval in as_intervals(options.anchor):
+        mine = [i for i, name in enumerate(panel.names) if interval.series in (None, str(name))]
+        if not any(interval.contains(panel.time_of(i)).any() for i in mine):
+            raise DataError(
+                f"no row lies between {interval.start} and {interval.stop}, where"
+                f" {interval.weights!r} is said to hold",
+                where=panel.source,
+                fix="give times and series as they are in the recording",
+            )
+
+
+def _anchored(batch: SeriesBatch, options: RecoverOptions, regimes: tuple[str, ...]) -> np.ndarray:
+    """Known shares at each step (S, T, K), NaN where none are known."""
+    out = np.full((*batch.elapsed.shape, len(regimes)), np.nan)
+    for interval in as_intervals(options.anchor):
+        for s, (name, time) in enumerate(zip(batch.names, batch.times, strict=True)):
+            if interval.series in (None, name):
+                out[s, np.flatnonzero(interval.contains(time))] = interval.shares(regimes)
+    return out
+
+
+def _by_algorithm1(
+    batch: SeriesBatch,
+    statistics: PureRegimeStatistics,
+    active: list[int],
+    options: RecoverOptions,
+) -> MixturePosterior:
+    means = statistics.means[active]
+    free = algorithm1.static_weights(batch.mean_latents, means, simplex=options.simplex)
+    known = (batch.information[statistics.tested.name].dims > 0).T[..., None]
+    alpha, left = _smoothed(np.where(known, free, np.nan), options)
+    # pointwise variance of the estimator, of which the smoothing leaves a share
+    inverse = np.linalg.pinv((means[1:] - means[0]).T)
+    others = inverse @ statistics.spread @ inverse.T
+    variance = np.append(others.sum(), np.diagonal(others)) / batch.trials
+    half = norm.ppf(0.5 + options.level / 2) * np.sqrt(variance * left)
+    lower, upper = alpha - half, alpha + half
+    if options.simplex:
+        lower, upper = np.clip(lower, 0, 1), np.clip(upper, 0, 1)
+    return MixturePosterior(alpha, lower, upper, np.full(len(alpha), np.nan))
+
+
+def _smoothed(
+    weights: np.ndarray, options: RecoverOptions
+) -> tuple[np.ndarray, np.ndarray | float]:
+    """Smoothed weights (S, T, K) and the share of the variance of independent errors left."""
+    if options.smoother == "window":
+        alpha = algorithm1.centred_window(weights, options.window)
+        # the other steps are left as they are
+        averaged = algorithm1.whole_windows(weights, options.window)[..., None]
+        return alpha, np.where(averaged, 1 / (2 * options.window + 1), 1.0)
+    alpha, left = np.empty_like(weights), np.empty((len(weights), 1, 1))
+    for s, series in enumerate(weights):
+        strength = algorithm1.strength_of(series, options.smoother)
+        alpha[s] = algorithm1.regularised(series, strength, simplex=options.simplex)
+        left[s] = algorithm1.averaging(len(series), strength)
+    return alpha, left
+
+
+def _residual(information: GaussianInformation, alpha: np.ndarray) -> np.ndarray:
+    """Root mean square of the whitened prediction error: about 1 if the mixture explains it."""
+    quadratic = np.maximum(information.quadratic(np.nan_to_num(alpha).T), 0.0)
+    dims = np.where(information.dims > 0, information.dims, np.nan)
+    return np.ascontiguousarray(np.sqrt(quadratic / dims).T)
+
+
+def _outliers(model: ObservationModel, residual: np.ndarray, *, causal: bool) -> np.ndarray:
+    """Find steps (S, T) unlike all pure series to an observation model of levels.
+
+    Centred windows: the first and last window also cover the rows at the ends.
+    """
+    found = residual > model.outlier_residual
+    if causal:
+        return found
+    after = centre_lag(model.name)
+    before = history_length(model.name, 0) - after
+    known, rows = np.isfinite(residual), np.arange(residual.shape[1])
+    last = np.maximum.accumulate(np.where(known, rows, -len(rows)), axis=1)
+    onwards = np.where(known, rows, 2 * len(rows))[:, ::-1]
+    following = np.minimum.accumulate(onwards, axis=1)[:, ::-1]
+    window = np.where(
+        rows - last <= after, last, np.where(following - rows <= before, following, rows)
+    )
+    return np.take_along_axis(found, window, axis=1)
+
+
+def _flags(
+    information: GaussianInformation,
+    model: ObservationModel,
+    residual: np.ndarray,
+    alone: dict[str, MixturePosterior],
+    outliers: Sequence[np.ndarray],
+) -> np.ndarray:
+    """Flag of each step (S, T) by the tested model, the models alone and their outliers."""
+    dims = information.dims.T
+    known = dims > 0
+    flags = np.full(known.shape, "", dtype="<U11")
+    for one, other in combinations(alone.values(), 2):
+        apart = (one.lower > other.upper) | (other.lower > one.upper)
+        flags[apart.any(axis=-1)] = "disagree"
+    # `dims` is divided by the autocorrelation time, but a single step is as variable as ever
+    counts, which = np.unique(dims, return_inverse=True)
+    freedom = np.maximum(model.autocorrelation_time * counts, 1)
+    freedom *= model.degrees_of_freedom / len(model.noise)
+    limit = np.sqrt(chi2.isf(UNEXPLAINED, freedom) / freedom)[which.reshape(known.shape)]
+    flags[known & (residual > limit)] = "unexplained"
+    for steps in outliers:
+        flags[steps] = "unexplained"
+    flags[~known] = "missing"
+    flags[np.cumsum(known, axis=1) == 0] = "warm-up"
+    return flags

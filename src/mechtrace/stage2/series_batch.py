@@ -1,123 +1,202 @@
-"""Series side by side: what the blocks of evidence say of a panel, gathered for stage 2."""
+"""Series of a panel side by side, with the information of each observation model.
+
+Layout in all of stage 2: arrays are (S, T, ...), series by step. In memory the steps come first,
+as experts and filters work on one step of many series; only `EncodedSeries` transposes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
-from . import latents
-from .errors import DataError
-from .model import SequentialVAE
-from .recover.blocks import middle
-from .recover.evidence import Evidence
-from .recover.innovations import Observed
-from .recover.reference import Reference
-from .seen import Encoded, gather
-from .series import Panel
-from .windows import side_by_side
+from ..data.panel import Panel
+from ..data.segments import crop_rows, padded_rows
+from ..errors import DataError
+from ..stage1 import encoding
+from ..stage1.vae import SequentialVAE
+from .information import GaussianInformation
+from .kalman import Observed
+from .model_selection import joined
+from .observation_models import TrainingSupport, centre_lag, parse
+from .pure_statistics import PureRegimeStatistics
+
+#: Standard deviations below this are set to it before the logarithm.
+LEAST_DEVIATION = 1e-6
+
+
+class Features(NamedTuple):
+    """Values y (S, T, p) of an observation model and, if it predicts, its M (S, T, K, p)."""
+
+    values: np.ndarray
+    predictions: np.ndarray | None
+
+
+class EncodedSeries:
+    """Latents of S series side by side.
+
+    `mean` is (T, S, d); `position` (T, S) counts the steps since the last gap, -1 where nothing
+    was observed.
+    """
+
+    def __init__(self, model: SequentialVAE, mean: np.ndarray, position: np.ndarray) -> None:
+        self.model, self.mean, self.position = model, mean, position
+
+    @classmethod
+    def of_rows(cls, model: SequentialVAE, panel: Panel, mean: np.ndarray) -> EncodedSeries:
+        """From the latents (rows, d) of all rows of a panel."""
+        rows, position = padded_rows(panel)
+        found = mean[rows]
+        found[position < 0] = np.nan
+        return cls(model, found, position)
+
+    @property
+    def latents(self) -> np.ndarray:
+        """(S, T, d), NaN where nothing was observed."""
+        return self.mean.swapaxes(0, 1)
+
+    def features(
+        self, name: str, support: TrainingSupport | None = None, means: np.ndarray | None = None
+    ) -> Features:
+        """Features of an observation model.
+
+        Outside the support, predictions are shrunk towards the `means` (K, d) of the regimes.
+        """
+        kind, size = parse(name)
+        if kind == "window_moments":
+            return Features(window_moments(self.mean, self.position, size).swapaxes(0, 1), None)
+        if kind == "static":
+            return Features(self.latents, None)
+        predicted = encoding.predict(self.model, self.mean, self.position, size)
+        if support is not None and means is not None:
+            lags = range(size, size + self.model.config.lags)
+            support.shrink(predicted, means, self.mean, lags)
+        if self.model.observable_subspace is not None:
+            common = predicted.mean(axis=2, keepdims=True)
+            predicted = common + (predicted - common) @ self.model.observable_subspace.T
+        return Features(self.latents, predicted.swapaxes(0, 1))
+
+
+def window_moments(latents: np.ndarray, position: np.ndarray, window: int) -> np.ndarray:
+    """Mean, log deviation and log deviation of the steps over the last `window` rows.
+
+    From latents (T, S, d): (T, S, 3 d), NaN where the window is not full.
+    """
+    # one lag at a time around each window's own mean: running sums would carry rounding errors on
+    length, series, d = latents.shape
+    out = np.full((length * series, 3 * d), np.nan)
+    ready = np.flatnonzero(position >= window - 1)
+    flat = latents.reshape(-1, d)
+    count = max(window - 1, 1)
+    later = flat[ready]
+    mean_step = (later - flat[ready - (window - 1) * series]) / count
+    mean = sum(flat[ready - lag * series] for lag in range(window)) / window
+    square, moved = (later - mean) ** 2, np.zeros_like(mean)
+    for lag in range(1, window):
+        earlier = flat[ready - lag * series]
+        square += (earlier - mean) ** 2
+        moved += (later - earlier - mean_step) ** 2
+        later = earlier
+    deviations = (np.log(np.sqrt(s) + LEAST_DEVIATION) for s in (square / window, moved / count))
+    out[ready] = np.concatenate([mean, *deviations], axis=1)
+    return out.reshape(length, series, 3 * d)
+
 
 #: Rows of padded series that are worked on at once; more would leave the processor's cache.
-GROUP_ROWS = 100_000
+GROUP_ROWS = 50_000
+#: Stamps of two trials that differ by less than this share of a step are the same.
+SAME_TIME = 0.01
 
 
 @dataclass(frozen=True, eq=False)
-class Stack:
-    """Some series side by side, padded at the end; pooled ones share their evidence."""
+class SeriesBatch:
+    """Some series side by side, padded at the end; pooled ones share their information."""
 
     names: list[str]
     times: list[np.ndarray]
-    elapsed: np.ndarray  # (S, T)
+    elapsed: np.ndarray  # (S, T): usual steps since the row before
     latents: np.ndarray  # (S, T, d)
-    expected: np.ndarray  # (S, T, K, d): what the judged block expects
-    evidence: dict[str, Evidence]  # by block, with the experts recombined as it asks for
+    predictions: np.ndarray  # (S, T, K, d) of the tested observation model
+    information: dict[str, GaussianInformation]  # by observation model
     used: tuple[str, ...]
-    judged: str
     trials: int = 1
 
     @classmethod
     def of(
         cls,
         model: SequentialVAE,
-        reference: Reference,
+        statistics: PureRegimeStatistics,
         panel: Panel,
         used: tuple[str, ...],
-        usual: float,
+        step: float,
         *,
         causal: bool = False,
-    ) -> Stack:
-        """Encode a panel and let the blocks look at it; `usual` is the time between rows.
+    ) -> SeriesBatch:
+        """Encode a panel whose rows are usually `step` apart and apply the observation models.
 
-        Unless the answer is to be causal, a window speaks of its middle.
+        Unless the answer is causal, a window is assigned to its centre.
         """
-        coded = latents.encode(model, panel)
-        rows, position = side_by_side(panel)
-        encoded = Encoded(model, gather(coded.mean, rows, position), position)
-        excess = reference.excess(coded.scale)
-        evidence = {}
-        for name in dict.fromkeys([*used, reference.judged.name]):
-            block = reference.blocks[name]
-            seen = encoded.see(name, reference.support, reference.means)
-            expected = None if seen.expected is None else seen.expected.swapaxes(0, 1)
-            widen = block.widening(excess)
-            if widen is not None:
-                widen = widen[rows].T
-            stacking = reference.offsets[name].stacking
-            found = block.evidence(seen.values.swapaxes(0, 1), expected, widen, stacking)
-            evidence[name] = found.earlier(0 if causal else middle(name))
-            if name == reference.judged.name:
-                predicted = cast(np.ndarray, expected)
-        elapsed = np.maximum(panel.steps() / usual, 0.01)[rows]
-        real = np.arange(len(rows))[:, None] < panel.lengths
+        coded = encoding.encode(model, panel)
+        encoded = EncodedSeries.of_rows(model, panel, coded.mean)
+        rows, real = crop_rows(panel.offsets[:-1], panel.lengths, int(panel.lengths.max()))
+        excess = statistics.excess(coded.scale)
+        information = {}
+        for name in dict.fromkeys([*used, statistics.tested.name]):
+            observation = statistics.models[name]
+            values, predicted = encoded.features(name, statistics.support, statistics.means)
+            inflation = observation.noise_inflation(excess)
+            if inflation is not None:
+                inflation = inflation[rows]
+            found = observation.information(values, predicted, inflation)
+            information[name] = found.shift_back(0 if causal else centre_lag(name))
+            if name == statistics.tested.name:
+                predictions = cast(np.ndarray, predicted)
         return cls(
             names=[str(name) for name in panel.names],
             times=[panel.time_of(i) for i in range(len(panel))],
-            elapsed=np.where(real, elapsed, 1.0).T,
-            latents=encoded.mean.swapaxes(0, 1),
-            expected=predicted,
-            evidence=evidence,
+            elapsed=np.where(real, np.maximum(panel.steps() / step, 0.01)[rows], 1.0),
+            latents=encoded.latents,
+            predictions=predictions,
+            information=information,
             used=used,
-            judged=reference.judged.name,
         )
 
     @property
-    def typical_latents(self) -> np.ndarray:
+    def mean_latents(self) -> np.ndarray:
         """Latents of each answer, (S, T, d): averaged over the trials of a pool."""
         return self.latents if self.trials == 1 else mean_of_known(self.latents)
 
-    def observed(self, answer: int, stacking: np.ndarray) -> Observed:
-        """What the diagnosis may look at: views of one series, or of all trials of a pool."""
+    def observed(self, answer: int, recombination: np.ndarray) -> Observed:
+        """View one series, or all trials of a pool, for the diagnosis."""
         steps = len(self.times[answer])
         mine = slice(answer, answer + 1) if self.trials == 1 else slice(None)
         return Observed(
             self.latents[mine, :steps],
-            self.expected[mine, :steps],
+            self.predictions[mine, :steps],
             self.elapsed[answer, :steps],
-            stacking,
+            recombination,
         )
 
-    def whole(self, reference: Reference) -> Evidence:
-        """All blocks together, with the experts recombined as the combination asks for."""
-        if len(self.used) == 1:
-            return self.evidence[self.used[0]]
-        wanted = reference.combination(self.used)[1].stacking
-        parts = [
-            self.evidence[name].stacked(np.linalg.solve(reference.offsets[name].stacking, wanted))
-            for name in self.used
-        ]
-        return sum(parts[1:], parts[0])
+    def corrected(self, statistics: PureRegimeStatistics, *names: str) -> GaussianInformation:
+        """Information of these observation models together (all used, if none is named).
 
-    def pooled(self) -> Stack:
-        """Trials of one schedule: information adds up."""
+        The experts are recombined by the basis correction measured for this combination.
+        """
+        names = names or self.used
+        parts = [self.information[name] for name in names]
+        return sum(parts[1:], parts[0]).recombine(statistics.offsets[joined(names)].recombination)
+
+    def pooled(self) -> SeriesBatch:
+        """One answer for all series as trials of one schedule: their information is summed."""
         lengths = {len(time) for time in self.times}
         if len(lengths) > 1:
             raise DataError(
                 f"series of {min(lengths)} to {max(lengths)} rows cannot be pooled",
                 fix="pool only trials of equal length, aligned in time",
             )
-        if any((time != self.times[0]).any() for time in self.times):
+        if any(_apart(time, self.times[0]) > SAME_TIME for time in self.times):
             raise DataError(
                 "the series have different time stamps, so they cannot be pooled",
                 fix="align the trials in time, for example by counting from each one's start",
@@ -127,13 +206,22 @@ class Stack:
             names=["pooled"],
             times=self.times[:1],
             elapsed=self.elapsed[:1],
-            evidence={name: part.pooled() for name, part in self.evidence.items()},
+            information={name: part.pool() for name, part in self.information.items()},
             trials=len(self.names),
         )
 
 
+def _apart(time: np.ndarray, other: np.ndarray) -> float:
+    """Largest difference between time stamps, in steps."""
+    if (time == other).all():
+        return 0.0
+    if len(other) < 2:
+        return float("inf")
+    return float(np.abs(time - other).max() / np.median(np.diff(other)))
+
+
 def in_training_steps(panel: Panel, step: float | None) -> Panel:
-    """The panel with gaps judged by the step of the training data; other steps are refused."""
+    """Find gaps by the step of the training data; a panel with other steps is refused."""
     if step is None:
         return panel
     found = panel.usual_step

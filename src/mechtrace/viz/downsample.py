@@ -1,8 +1,4 @@
-"""Numbers for the page: few enough to draw at once, small enough to send by mail.
-
-A picture a thousand pixels wide cannot show a hundred thousand steps, so that long recordings are
-thinned out before they are stored. Lows and highs always stay: they are what a person looks for.
-"""
+"""Numbers for the page: downsampled, with all minima and maxima kept, and packed into text."""
 
 from __future__ import annotations
 
@@ -18,7 +14,7 @@ MISSING = 65535
 
 
 def pack(columns: np.ndarray) -> dict[str, Any]:
-    """A table (T, C) in 16 bits per cell; the page multiplies them by the range of each column.
+    """Quantise a table (T, C) to 16 bits per cell, evenly over the range of each column.
 
     >>> pack(np.array([[0.0], [0.5], [1.0]]))
     {'rows': 3, 'ranges': [[0.0, 1.0]], 'codes': 'AAD/f/7/'}
@@ -39,7 +35,7 @@ def pack(columns: np.ndarray) -> dict[str, Any]:
 
 
 def pack_time(time: np.ndarray) -> dict[str, Any]:
-    """Stamps, as the first and the last if all steps are equal.
+    """Pack time stamps: the first and the last if all steps are equal.
 
     >>> pack_time(np.array([0.0, 0.5, 1.0]))
     {'rows': 3, 'first': 0.0, 'last': 1.0}
@@ -53,21 +49,16 @@ def pack_time(time: np.ndarray) -> dict[str, Any]:
 
 
 def time_numbers(time: np.ndarray) -> np.ndarray:
-    """Stamps as numbers; dates as milliseconds since 1970, as browsers count them."""
+    """Stamps as floats; dates as milliseconds since 1970, as in JavaScript."""
     if time.dtype.kind == "M":
         return time.astype("datetime64[us]").astype(np.int64) / 1000
     return time.astype(np.float64)
 
 
-def usual_step(time: np.ndarray) -> float:
-    """The median distance of two stamps in a row."""
-    return float(np.median(np.diff(time))) if len(time) > 1 else 1.0
-
-
 def rows_with_extremes(columns: np.ndarray, most: int) -> np.ndarray:
-    """At most so many rows of a table (T, C), among them the lows and highs of every column.
+    """Choose at most `most` rows of a table (T, C), with the extremes of every column.
 
-    Whole rows are kept, so that what belongs together (weights that add up to one) stays so.
+    Whole rows are kept, so that shares still add up to one.
 
     >>> rows_with_extremes(np.array([[0.0], [0], [0], [9], [0], [0], [0], [0]]), most=4).tolist()
     [0, 3, 4, 7]
@@ -76,11 +67,11 @@ def rows_with_extremes(columns: np.ndarray, most: int) -> np.ndarray:
         return np.arange(len(columns))
     buckets = max(most // 2, 1)
     while True:
-        blocks = _blocks(columns, buckets)
-        starts = np.arange(len(blocks))[:, None] * blocks.shape[1]
-        known = np.isfinite(blocks)
-        lows = starts + np.where(known, blocks, np.inf).argmin(axis=1)
-        highs = starts + np.where(known, blocks, -np.inf).argmax(axis=1)
+        parts = _buckets(columns, buckets)
+        starts = np.arange(len(parts))[:, None] * parts.shape[1]
+        known = np.isfinite(parts)
+        lows = starts + np.where(known, parts, np.inf).argmin(axis=1)
+        highs = starts + np.where(known, parts, -np.inf).argmax(axis=1)
         rows = np.unique(np.concatenate([lows.ravel(), highs.ravel(), [0, len(columns) - 1]]))
         if len(rows) <= most or buckets == 1:
             return rows
@@ -88,27 +79,27 @@ def rows_with_extremes(columns: np.ndarray, most: int) -> np.ndarray:
 
 
 def envelope(columns: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of the time axis and, at them, the lows and highs of each column around there.
+    """Downsample each column by itself to its local minima and maxima, in their order.
 
-    For many columns that need not fit together: each keeps its own extremes, in their order.
+    Returns rows of the time axis and the values (rows, C) at them.
     """
     if len(columns) <= most:
         return np.arange(len(columns)), columns
-    blocks = _blocks(columns, max(most // 2, 1))
-    known = np.isfinite(blocks)
-    below, above = np.where(known, blocks, np.inf), np.where(known, blocks, -np.inf)
+    parts = _buckets(columns, max(most // 2, 1))
+    known = np.isfinite(parts)
+    below, above = np.where(known, parts, np.inf), np.where(known, parts, -np.inf)
     falls = below.argmin(axis=1) > above.argmax(axis=1)
     low, high = below.min(axis=1), above.max(axis=1)
     pairs = np.stack([np.where(falls, high, low), np.where(falls, low, high)], axis=1)
-    size = blocks.shape[1]
-    rows = np.arange(len(blocks))[:, None] * size + np.array([0, size // 2])
+    size = parts.shape[1]
+    rows = np.arange(len(parts))[:, None] * size + np.array([0, size // 2])
     rows = np.minimum(rows.ravel(), len(columns) - 1)  # the last block may be a short one
     values = pairs.reshape(-1, columns.shape[1])
     return rows, np.where(np.isfinite(values), values, np.nan)
 
 
-def _blocks(columns: np.ndarray, buckets: int) -> np.ndarray:
-    """A table cut into equal parts (B, size, C), the last filled up with NaN."""
+def _buckets(columns: np.ndarray, buckets: int) -> np.ndarray:
+    """Cut a table into equal parts (B, size, C), the last padded with NaN."""
     size = -(-len(columns) // buckets)
     count = -(-len(columns) // size)
     padded = np.full((count * size, columns.shape[1]), np.nan)
@@ -117,7 +108,7 @@ def _blocks(columns: np.ndarray, buckets: int) -> np.ndarray:
 
 
 def runs(mask: np.ndarray, most: int) -> list[tuple[int, int]]:
-    """First and last row of each stretch; if there are too many, those closest become one.
+    """First and last row of each stretch; the closest are merged if there are more than `most`.
 
     >>> runs(np.array([1, 1, 0, 1, 0, 0, 0, 1], dtype=bool), most=2)
     [(0, 3), (7, 7)]
@@ -131,6 +122,6 @@ def runs(mask: np.ndarray, most: int) -> list[tuple[int, int]]:
 
 
 def island(content: str | dict[str, Any]) -> str:
-    """Text or data as base64 of gzip: small, and of letters that mean nothing to HTML."""
+    """Compress text or data to base64 of gzip, which needs no escaping in HTML."""
     text = content if isinstance(content, str) else json.dumps(content, allow_nan=False)
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()

@@ -1,4 +1,4 @@
-"""What a result says, in sentences."""
+"""Results as sentences: the one place that phrases them for command line, report and notebook."""
 
 from __future__ import annotations
 
@@ -9,39 +9,43 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .compact import usual_step
-
 if TYPE_CHECKING:
-    from ..diagnose import Diagnosis
-    from ..recover.events import Event
-    from ..recover.trajectory import Trajectory
+    from ..diagnose.findings import Diagnosis, Finding
+    from ..stage2.events import Event
+    from ..stage2.trajectory import Trajectory
 
-#: How far each verdict carries.
+#: Trust that each verdict deserves, and what it means for the reader.
 TRUST = {"trust": "high", "caution": "limited", "do not trust": "none"}
-#: What each verdict asks of the reader.
 ADVICE = {
-    "trust": "Nothing speaks against this curve.",
+    "trust": "All checks passed.",
     "caution": "Read this curve with caution.",
     "do not trust": "Do not trust this curve.",
 }
 #: What the flags of a step mean.
-FLAG_WORDS = {
+FLAG_MEANINGS = {
     "warm-up": "not enough history yet",
     "missing": "no evidence: rows are missing",
     "unexplained": "none of the known mechanisms",
     "disagree": "the kinds of evidence contradict each other",
 }
-#: More changes than this are counted, not told.
-TOLD = 4
+#: Up to this many changes are listed; more are counted.
+LISTED = 4
+#: A regime with at least this share on average counts as constant.
+CLEAR = 0.75
 UNITS = ((86400.0, "days"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"))
 
 
+def usual_step(time: np.ndarray) -> float:
+    """Median difference of consecutive stamps."""
+    return float(np.median(np.diff(time))) if len(time) > 1 else 1.0
+
+
 class Clock:
-    """How the stamps of a recording are written: as precisely as they are apart."""
+    """Formats the time stamps of a recording with the precision of its sampling."""
 
     def __init__(self, time: np.ndarray) -> None:
         self.dates = time.dtype.kind == "M"
-        self.day = ""  # where all stamps lie in one day, it is said once
+        self.day = ""  # the common day of all stamps, if there is one
         if self.dates:
             days = np.unique(time.astype("datetime64[D]"))
             self.day = str(days[0]) if len(days) == 1 and len(time) > 1 else ""
@@ -51,7 +55,7 @@ class Clock:
         self.decimals = 0 if whole else max(0, math.ceil(-math.log10(abs(self.step)) - 1e-9))
 
     def moment(self, stamp: Any) -> str:
-        """One stamp.
+        """Format one stamp.
 
         >>> Clock(np.array([0.0, 0.02, 0.04])).moment(0.02)
         '0.02'
@@ -63,7 +67,7 @@ class Clock:
         return text.replace("T", " ").removeprefix(f"{self.day} ")
 
     def duration(self, length: Any) -> str:
-        """The time between two stamps."""
+        """Format the difference of two stamps."""
         if not self.dates:
             return f"{float(length):.{self.decimals}f}"
         seconds = float(np.timedelta64(length) / np.timedelta64(1, "us")) / 1e6
@@ -71,30 +75,44 @@ class Clock:
         return f"{seconds / size:.3g} {unit}"
 
 
+def sentence(path: Trajectory) -> str:
+    """Say what happened in a recording, with its name."""
+    return f"{path.name}: {answer(path, path.events(minimum=2))}"
+
+
 def answer(path: Trajectory, events: Sequence[Event]) -> str:
-    """What happened, without the name of the recording."""
+    """Say what happened in a recording, given its events."""
     if not events:
-        return str(path).removeprefix(f"{path.name}: ")
+        return _without_change(path)
     clock = Clock(path.time)
     first, last = events[0], events[-1]
-    if len(events) > TOLD:
+    if len(events) > LISTED:
         return (
             f"{len(events)} changes of the leading regime, the first from {first.from_regime} to"
             f" {first.to_regime} around {clock.moment(first.midpoint)}, the last from"
             f" {last.from_regime} to {last.to_regime} around {clock.moment(last.midpoint)}"
         )
-    text, since = f"{first.from_regime} until {clock.moment(first.onset)}", ""
-    for event in events:
-        onset, end = clock.moment(event.onset), clock.moment(event.end)
-        if since:
-            text += f" at {since}" if onset == since else f" from {since} until {onset}"
-        text += f", blending for {clock.duration(event.duration)}, {event.to_regime}"
-        since = end
-    return f"{text} from {since}" + (f" ({clock.day})" if clock.day else "")
+    parts = [f"{first.from_regime} until {clock.moment(first.onset)}"]
+    parts += [
+        f"{e.to_regime} from {clock.moment(e.end)} (halfway at {clock.moment(e.midpoint)})"
+        for e in events
+    ]
+    return ", ".join(parts) + (f" on {clock.day}" if clock.day else "")
+
+
+def _without_change(path: Trajectory) -> str:
+    known = np.isfinite(path.alpha).all(axis=1) & (path.flag != "warm-up")
+    if not known.any():
+        return "too short to say anything"
+    shares = path.alpha[known].mean(axis=0)
+    leader, share = path.regimes[int(shares.argmax())], float(shares.max())
+    if share < CLEAR:
+        return f"no clear change; {leader} leads with {share:.2f} on average"
+    return f"no change, {leader} throughout"
 
 
 def sequence(path: Trajectory, events: Sequence[Event]) -> str:
-    """The leading regimes one after the other, short enough for a table."""
+    """List the leading regimes one after the other, short enough for a table."""
     if not events:
         return answer(path, events)
     leaders = [events[0].from_regime, *(event.to_regime for event in events)]
@@ -103,7 +121,7 @@ def sequence(path: Trajectory, events: Sequence[Event]) -> str:
 
 
 def trust(diagnosis: Diagnosis) -> dict[str, str]:
-    """The verdict and, where it is not the best, its reason and what to do."""
+    """Return the verdict and, unless all checks passed, its main reason and what to do."""
     worst = diagnosis.by_weight()[0]
     told = worst.level != "good"
     return {
@@ -115,8 +133,22 @@ def trust(diagnosis: Diagnosis) -> dict[str, str]:
     }
 
 
+def small_is_good(finding: Finding) -> bool:
+    """Tell which side of the limit passes, by the value and its level."""
+    return bool(finding.value <= finding.threshold) == (finding.level == "good")
+
+
+def limit(finding: Finding) -> str:
+    """Write the limit of a finding with its direction, as "at most 0.4"."""
+    if not math.isfinite(finding.threshold):
+        return "–"
+    if not math.isfinite(finding.value):
+        return f"{finding.threshold:.3g}"
+    return f"at {'most' if small_is_good(finding) else 'least'} {finding.threshold:.3g}"
+
+
 def tally(series: Sequence[dict[str, Any]], left_out: int) -> str:
-    """One sentence about many recordings, as `content` describes them."""
+    """Summarise many recordings, as the payload of the report describes them."""
     told = [one["sequence"] for one in series if one["changes"]]
     count = f"{len(series):,}" if not left_out else f"The first {len(series):,}"
     of = f" of {len(series) + left_out:,}" if left_out else ""
@@ -136,13 +168,13 @@ def tally(series: Sequence[dict[str, Any]], left_out: int) -> str:
 
 
 def how_recovered(path: Trajectory) -> str:
-    """How the curve was made, in one line."""
+    """Say how the curve was computed, in one line."""
     kind = "causal (uses only the past)" if path.causal else "offline (uses the whole recording)"
     trials = f", {path.trials} trials pooled" if path.trials > 1 else ""
     calibrated = f", {path.calibration} calibration" if path.calibration else ""
     odd = float((path.flag == "unexplained").mean()) if len(path) else 0.0
     return (
-        f"{len(path):,} steps; {path.method}, {kind}{trials}{calibrated}; bands hold"
+        f"{len(path):,} steps; {path.method}, {kind}{trials}{calibrated}; intervals cover"
         f" {100 * path.level:.0f} %; {100 * odd:.1f} % of the steps are explained by none of the"
         " known mechanisms."
     )

@@ -1,92 +1,82 @@
-"""Result objects -> the data of the page: plain dictionaries, lists, numbers and text."""
+"""Results -> the data of the page: plain dictionaries, lists, numbers and text."""
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..recover.trajectory import FLAGS
-from . import words
-from .compact import (
-    envelope,
-    pack,
-    pack_time,
-    rows_with_extremes,
-    runs,
-    time_numbers,
-    usual_step,
-)
-from .film import MOST_FILMS, film
+from ..errors import DataError
+from ..stage2.trajectory import FLAGS
+from . import narrative
+from .downsample import envelope, pack, pack_time, rows_with_extremes, runs, time_numbers
 
 if TYPE_CHECKING:
-    from ..diagnose import Diagnosis
-    from ..estimator import Trace
-    from ..recover.trajectory import Trajectory
-    from ..series import Panel
+    from ..data.panel import Panel
+    from ..stage2.trajectory import Trajectory
+    from .report import Results
 
-#: Numbers that all curves, and all latents and channels, may take; the file stays below 10 MB.
+#: Numbers stored for all curves, and for all latents and channels: the file stays below 10 MB.
 CURVE_VALUES, SIGNAL_VALUES = 1_100_000, 1_200_000
-#: Steps of one recording: never thinned out below the first, never more than the second.
+#: Fewest and most steps that are stored of one recording.
 LEAST_STEPS, MOST_STEPS = 24, 4000
-#: Recordings, flagged stretches of one kind, events, latents and channels that are shown.
+#: Most recordings, flagged stretches of one kind, events, and latents or channels.
 MOST_SERIES, MOST_STRETCHES, MOST_EVENTS, MOST_LANES = 2000, 200, 200, 32
-#: Named changes of mechanisms that are told.
+#: Most sentences about changes of mechanisms.
 MOST_CHANGES = 8
-#: Recordings up to which the curves of single blocks of evidence are shown too.
+#: Up to this many recordings, the curve of each kind of evidence is stored too.
 FEW = 20
+#: Pictures of one recording: as many as fit side by side.
+MOST_FRAMES = 14
+#: Pixels of the longer side of a picture.
+LONGEST_SIDE = 96
+#: Recordings with pictures, about 100 kB each.
+MOST_FILMS = 24
 
 
 @dataclass(frozen=True)
 class Share:
-    """What each recording gets of the room in the file."""
+    """How the room in the file is divided among the recordings."""
 
-    series: int  # recordings that are in the file
-    steps: int  # of a curve
-    with_signals: int  # recordings that have latents and channels
+    series: int  # recordings in the file
+    steps: int  # steps of each curve
+    with_signals: int  # recordings with latents and channels
     signal_steps: int
 
     @classmethod
     def of(cls, series: int, regimes: int, lanes: int) -> Share:
-        """Divide the room fairly; if that is too little, later recordings get nothing."""
+        """Divide the room evenly; the first recordings get it if there are too many."""
         columns = 3 * regimes + 1
         shown = min(series, MOST_SERIES, max(1, CURVE_VALUES // (columns * LEAST_STEPS)))
-        seen = min(shown, max(1, SIGNAL_VALUES // (max(lanes, 1) * LEAST_STEPS)))
+        signals = min(shown, max(1, SIGNAL_VALUES // (max(lanes, 1) * LEAST_STEPS)))
         steps = CURVE_VALUES // (columns * max(shown, 1))
-        signal_steps = SIGNAL_VALUES // (max(lanes, 1) * max(seen, 1))
+        signal_steps = SIGNAL_VALUES // (max(lanes, 1) * max(signals, 1))
         return cls(
             shown,
             int(np.clip(steps, LEAST_STEPS, MOST_STEPS)),
-            seen,
+            signals,
             int(np.clip(signal_steps, LEAST_STEPS, MOST_STEPS)),
         )
 
 
-def page_content(
-    model: Trace,
-    paths: Sequence[Trajectory],
-    panel: Panel | None,
-    truth: np.ndarray | None,
-) -> dict[str, Any]:
-    """Everything that the page draws."""
+def payload(results: Results, truth: np.ndarray | None) -> dict[str, Any]:
+    """Collect everything that the page draws."""
+    model, panel = results.model, results.panel
     latents = model.config().model.latents
     channels = [] if panel is None or panel.is_image else list(panel.channels)
     lanes = min(latents, MOST_LANES) + min(len(channels), MOST_LANES)
-    share = Share.of(len(paths), len(model.regimes_), lanes)
-    shown = list(paths[: share.series])
-    signals = _Signals(model, panel, share.signal_steps)
+    share = Share.of(len(results.paths), len(model.regimes_), lanes)
     series = []
-    for number, path in enumerate(shown):
-        one = _recording(path, model.diagnose(path), share.steps)
-        if len(shown) <= FEW and path.blocks:
-            rows = _kept_rows(path, share.steps)
-            one["blocks"] = {name: pack(c.alpha[rows]) for name, c in path.blocks.items()}
-        if number < share.with_signals:
-            one |= signals.of(path)
-        if number < MOST_FILMS:
-            one |= signals.film(path)
+    for i in range(share.series):
+        one = _recording(results, i, share)
+        if i < share.with_signals:
+            one |= _signals(results, i, share.signal_steps)
+        mine = results.recordings(i) if i < MOST_FILMS else None
+        if mine is not None and mine.is_image:
+            one["film"] = film(mine, results.paths[i])
         series.append(one)
     return {
         "regimes": list(model.regimes_),
@@ -94,34 +84,36 @@ def page_content(
         "latents": list(model.axes_.names[:MOST_LANES]),
         "hidden": {"channels": max(0, len(channels) - MOST_LANES),
                    "latents": max(0, latents - MOST_LANES)},
-        "flags": [{"name": flag, "words": words.FLAG_WORDS[flag]} for flag in FLAGS],
-        "left_out": len(paths) - len(shown),
+        "flags": [{"name": flag, "meaning": narrative.FLAG_MEANINGS[flag]} for flag in FLAGS],
+        "left_out": len(results.paths) - len(series),
         "series": series,
-        "truth": None if truth is None else _truth(truth, paths, share.steps),
-        "mechanisms": _mechanisms(model, panel),
+        "truth": None if truth is None else _truth(truth, results.paths, share.steps),
+        "mechanisms": _mechanisms(results),
         "training": {
             "history": [
                 {name: _number(value) for name, value in record.items()}
                 for record in model.history_
             ],
-            "best_step": model.facts_["training"].get("best_step"),
+            "best_step": model.record_.training.best_step,
         },
     }  # fmt: skip
 
 
-def _recording(path: Trajectory, diagnosis: Diagnosis, steps: int) -> dict[str, Any]:
+def _recording(results: Results, i: int, share: Share) -> dict[str, Any]:
+    path, diagnosis = results.paths[i], results.diagnosis(i)
     events = path.events(minimum=2)
-    clock = words.Clock(path.time)
+    clock = narrative.Clock(path.time)
     time = time_numbers(path.time)
-    rows = _kept_rows(path, steps)
+    rows = rows_with_extremes(np.column_stack([path.alpha, path.residual]), share.steps)
     known = path.flag != "warm-up"
     width = (path.upper - path.lower)[known].mean() if known.any() else None
+    few = share.series <= FEW
     return {
         "name": path.name,
-        "answer": words.answer(path, events),
-        "sequence": words.sequence(path, events),
-        "verdict": words.trust(diagnosis),
-        "how": words.how_recovered(path),
+        "answer": narrative.answer(path, events),
+        "sequence": narrative.sequence(path, events),
+        "verdict": narrative.trust(diagnosis),
+        "how": narrative.how_recovered(path),
         "level": path.level,
         "dates": clock.dates,
         "steps": len(path),
@@ -131,6 +123,7 @@ def _recording(path: Trajectory, diagnosis: Diagnosis, steps: int) -> dict[str, 
         "unexplained": float((path.flag == "unexplained").mean()),
         "time": pack_time(time[rows]),
         "curves": pack(np.column_stack([path.alpha, path.lower, path.upper, path.residual])[rows]),
+        "evidence": {n: pack(c.alpha[rows]) for n, c in path.by_evidence.items()} if few else {},
         "stretches": _stretches(path, time),
         "events": [
             {
@@ -149,7 +142,7 @@ def _recording(path: Trajectory, diagnosis: Diagnosis, steps: int) -> dict[str, 
                 "level": finding.level,
                 "code": finding.code,
                 "value": _number(finding.value),
-                "threshold": _number(finding.threshold),
+                "limit": narrative.limit(finding),
                 "meaning": finding.meaning,
                 "next": finding.next_step if finding.level != "good" else "",
             }
@@ -158,13 +151,9 @@ def _recording(path: Trajectory, diagnosis: Diagnosis, steps: int) -> dict[str, 
     }
 
 
-def _kept_rows(path: Trajectory, steps: int) -> np.ndarray:
-    return rows_with_extremes(np.column_stack([path.alpha, path.residual]), steps)
-
-
 def _stretches(path: Trajectory, time: np.ndarray) -> list[list[float]]:
-    """[number of the flag, from, to], half a step to each side."""
-    half = usual_step(time) / 2
+    """[index of the flag, from, to] of each flagged stretch, half a step wider on both sides."""
+    half = narrative.usual_step(time) / 2
     return [
         [number, float(time[first] - half), float(time[last] + half)]
         for number, flag in enumerate(FLAGS)
@@ -173,7 +162,7 @@ def _stretches(path: Trajectory, time: np.ndarray) -> list[list[float]]:
 
 
 def _truth(truth: np.ndarray, paths: Sequence[Trajectory], steps: int) -> dict[str, Any] | None:
-    """The truth, on the time axis of the first curve that it fits."""
+    """Pack the truth with the time of the first curve of the same length."""
     fitting = next((path for path in paths if len(path) == len(truth)), None)
     if fitting is None:
         return None
@@ -182,71 +171,70 @@ def _truth(truth: np.ndarray, paths: Sequence[Trajectory], steps: int) -> dict[s
     return {"steps": len(truth), "time": pack_time(time), "alpha": pack(truth[rows])}
 
 
-class _Signals:
-    """Latents and channels of recordings: of one, or the mean of the trials of a pool."""
-
-    def __init__(self, model: Trace, panel: Panel | None, steps: int) -> None:
-        self.model, self.panel, self.steps = model, panel, steps
-        names = [] if panel is None else panel.names.tolist()
-        self.positions = {name: i for i, name in enumerate(names)}
-
-    def of(self, path: Trajectory) -> dict[str, Any]:
-        """`signals` of the page, or nothing where nothing is known of them."""
-        latents, channels = self._arrays(path)
-        parts = {"latents": latents, "channels": channels}
-        kept = {k: v[:, :MOST_LANES] for k, v in parts.items() if v is not None}
-        if not kept:
-            return {}
-        time = time_numbers(path.time)
-        packed: dict[str, Any] = {}
-        for name, values in kept.items():
-            rows, thin = envelope(values, self.steps)
-            packed[name] = pack(thin)
-            packed["time"] = pack_time(time[rows])
-        return {"signals": packed}
-
-    def film(self, path: Trajectory) -> dict[str, Any]:
-        """`film` of the page, where recordings are pictures."""
-        mine = self._recordings(path)
-        return {} if mine is None or not mine.is_image else {"film": film(mine, path)}
-
-    def _arrays(self, path: Trajectory) -> tuple[np.ndarray | None, np.ndarray | None]:
-        mine = self._recordings(path)
-        if mine is None:
-            seen = path.observed
-            # seen by the network, shown as `encode` would
-            return (None if seen is None else self.model.axes_.aligned(_mean(seen.latents))), None
-        channels = None if mine.is_image else _mean(np.stack(mine.to_arrays()))
-        return _mean(np.stack(self.model.encode(mine))), channels
-
-    def _recordings(self, path: Trajectory) -> Panel | None:
-        """The recording of a curve, or the trials that were pooled for it."""
-        if self.panel is None:
-            return None
-        if path.trials > 1:
-            fits = len(self.panel) == path.trials and (self.panel.lengths == len(path)).all()
-            return self.panel if fits else None
-        at = self.positions.get(path.name)
-        if at is None or self.panel.lengths[at] != len(path):
-            return None
-        return self.panel[at : at + 1]
+def _signals(results: Results, i: int, steps: int) -> dict[str, Any]:
+    """Latents and channels of a recording (the mean of pooled trials), where they are known."""
+    latents, mine = results.latents(i), results.recordings(i)
+    known = {} if latents is None else {"latents": latents}
+    if mine is not None and not mine.is_image:
+        known["channels"] = np.stack(mine.to_arrays())
+    packed: dict[str, Any] = {}
+    for name, values in known.items():
+        rows, thin = envelope(_mean(values)[:, :MOST_LANES], steps)
+        packed |= {name: pack(thin), "time": pack_time(time_numbers(results.paths[i].time)[rows])}
+    return {"signals": packed} if packed else {}
 
 
 def _mean(trials: np.ndarray) -> np.ndarray:
-    """Mean over the first axis, of what is known."""
+    """Mean over the first axis, ignoring NaN."""
     known = np.isfinite(trials)
     total = np.where(known, trials, 0.0).sum(axis=0)
     count = known.sum(axis=0)
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
-def _mechanisms(model: Trace, panel: Panel | None) -> dict[str, Any]:
-    """The matrices of all regimes, flat, and what may be read from them."""
-    from ..errors import DataError
+def film(panel: Panel, path: Trajectory) -> dict[str, Any]:
+    """Pictures of the first recording of a panel, evenly spaced in time.
 
+    Grey levels from 0 to 255, row by row, as base64; `every` is the time between two pictures.
+    """
+    frames = panel[:1].values  # still on disk, if they come from files
+    count = min(MOST_FRAMES, len(frames))
+    # centres of equal intervals: the first and the last picture stay inside the axis
+    rows = ((np.arange(count) + 0.5) * len(frames) / count).astype(int)
+    small = reduced(np.asarray(frames[rows]))
+    time = time_numbers(path.time)
+    span = float(time[-1] - time[0]) * len(time) / max(len(time) - 1, 1)
+    return {
+        "time": time[rows].tolist(),
+        "every": span / count,
+        "height": small.shape[1],
+        "width": small.shape[2],
+        "grey": base64.b64encode(small.tobytes()).decode(),
+    }
+
+
+def reduced(frames: np.ndarray) -> np.ndarray:
+    """Reduce pictures to bytes (n, h, w) with sides of at most LONGEST_SIDE, by block means.
+
+    >>> reduced(np.full((1, 192, 100), 7, dtype=np.uint8)).shape
+    (1, 96, 50)
+    """
+    block = -(-max(frames.shape[1:]) // LONGEST_SIDE)
+    height, width = (max(1, side // block) for side in frames.shape[1:])
+    cut = frames[:, : height * block, : width * block].astype(np.float64)
+    squares = cut.reshape(len(cut), height, cut.shape[1] // height, width, -1)
+    small = squares.mean(axis=(2, 4))
+    if frames.dtype != np.uint8:  # unknown scale: stretch from darkest to brightest
+        small = 255 * (small - small.min()) / max(float(np.ptp(small)), 1e-12)
+    return np.round(small).astype(np.uint8)
+
+
+def _mechanisms(results: Results) -> dict[str, Any]:
+    """Pack the matrices of all regimes, and say which latents are interpretable."""
+    model = results.model
     try:
-        found = model.mechanisms(panel)
-    except DataError:  # no recording is long enough to start from: typical states will do
+        found = results.mechanisms
+    except DataError:  # every recording is shorter than the lags: use typical states
         found = model.mechanisms()
     regimes, lags, latents, _ = found.jacobian.shape
     return {
@@ -261,5 +249,5 @@ def _mechanisms(model: Trace, panel: Panel | None) -> dict[str, Any]:
 
 
 def _number(value: float | None) -> float | None:
-    """JSON knows neither infinity nor NaN."""
+    """None instead of NaN and infinity, which JSON does not have."""
     return float(value) if value is not None and np.isfinite(value) else None

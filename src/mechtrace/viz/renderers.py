@@ -1,38 +1,51 @@
-"""How results show themselves in a notebook: small HTML, all text escaped, nothing from elsewhere.
+"""What results call to show themselves, by name (`_runtime.lazy`).
 
-Colours of text and lines are those of the page, so that light and dark both work.
+Sentences and figures come from their own modules. The HTML of notebook cells is written here:
+small, self-contained, for light and dark themes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import singledispatch
 from html import escape
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .plot import COLOURS
-from .recover.events import shown_time
+from ..data.panel import Panel
+from ..diagnose.findings import Diagnosis
+from ..estimator import Trace
+from ..identifiability.mechanisms import Mechanisms
+from ..stage2.events import shown_time
+from ..stage2.trajectory import Trajectory
+from .narrative import limit, sentence
+from .plot.curves import trajectory as trajectory_plot
+from .plot.figure import COLOURS
+from .plot.matrices import mechanisms as mechanisms_plot
+from .plot.verdicts import axes_evidence as axes_plot
+from .plot.verdicts import diagnosis as diagnosis_plot
 
-if TYPE_CHECKING:
-    from .diagnose import Diagnosis
-    from .estimator import Trace
-    from .recover.network import Mechanisms
-    from .recover.trajectory import Trajectory
-    from .series import Panel
+__all__ = ["axes_plot", "diagnosis_plot", "html", "mechanisms_plot", "sentence", "trajectory_plot"]
 
 WIDTH, HEIGHT = 640, 120
-#: Points of a curve that are drawn: more than a notebook has pixels would only make it heavy.
+#: Points of a curve that are drawn.
 POINTS = 320
 #: Rows of a table, and rows and columns of a matrix.
 ROWS, SIDE = 12, 8
-#: Middling tones, to be read on white and on black.
-LEVELS = {"good": "#2E8B57", "caution": "#C98500", "bad": "#D1495B"}
+#: Legible on white and on black.
+LEVELS = {"good": "#2E8B57", "caution": "#C98500", "bad": "#D1495B", "untestable": "#6B7280"}
 VERDICTS = {"trust": "good", "caution": "caution", "do not trust": "bad"}
 
 
-def trajectory_html(path: Trajectory) -> str:
-    """The answer in a sentence, the shares as stacked areas, and the events."""
+@singledispatch
+def html(result: object) -> str:
+    """Write a result as HTML, for its `_repr_html_`."""
+    raise TypeError(f"a {type(result).__name__} has no HTML of its own")
+
+
+@html.register
+def _(path: Trajectory) -> str:
+    """Show the sentence, the shares as stacked areas, and the events."""
     legend = " ".join(
         f'<span style="white-space:nowrap"><span style="color:{_colour(k)}">&#9632;</span>'
         f" {escape(name)}</span>"
@@ -41,27 +54,29 @@ def trajectory_html(path: Trajectory) -> str:
     about = f"{len(path):,} steps, {path.method}{', causal' if path.causal else ''}"
     if path.trials > 1:
         about += f", {path.trials} trials pooled"
-    events = [
+    events = path.events(minimum=2)
+    rows = [
         [e.from_regime, e.to_regime, *map(shown_time, (e.onset, e.midpoint, e.end, e.duration))]
-        for e in path.events(minimum=2)
+        for e in events
     ]
     head = ["from", "to", "onset", "midpoint", "end", "duration"]
     return _box(
         f"<b>{escape(str(path))}</b>",
         _areas(path.alpha),
         f"{legend} <small>({escape(about)})</small>",
-        _table(head, events) if events else "",
+        _table(head, rows) if rows else "",
     )
 
 
-def diagnosis_html(diagnosis: Diagnosis) -> str:
-    """The verdict and the findings, the worst first."""
+@html.register
+def _(diagnosis: Diagnosis) -> str:
+    """Show the verdict and the findings, the worst first."""
     rows = [
         [
             _Html(_coloured(f.level, f.level)),
             f.code,
-            f"{f.value:.3g}",
-            f"{f.threshold:.3g}",
+            f"{f.value:.3g}" if f.level != "untestable" else "–",
+            limit(f),
             f.meaning + (f" {f.next_step}" if f.next_step and f.level != "good" else ""),
         ]
         for f in diagnosis.by_weight()
@@ -71,8 +86,9 @@ def diagnosis_html(diagnosis: Diagnosis) -> str:
     return _box(f"<b>{escape(diagnosis.name)}: {verdict}</b>", _table(head, rows, limit=None))
 
 
-def panel_html(panel: Panel) -> str:
-    """How much there is, and the first recordings."""
+@html.register
+def _(panel: Panel) -> str:
+    """Show the size and the first recordings."""
     rows = []
     for i in range(min(len(panel), ROWS)):
         time, names = panel.time_of(i), panel.regime_names_of(i)
@@ -83,30 +99,31 @@ def panel_html(panel: Panel) -> str:
     return _box(f"<b>{escape(repr(panel))}</b>", _table(head, rows, of=len(panel)))
 
 
-def trace_html(trace: Trace) -> str:
-    """The settings; once fitted, what was learned from what."""
-    if not hasattr(trace, "facts_"):
+@html.register
+def _(trace: Trace) -> str:
+    """Show the settings and, once fitted, data and training."""
+    if not hasattr(trace, "record_"):
         return _box(f"<b>{escape(repr(trace))}</b>", "not fitted yet")
-    facts = trace.facts_
+    data, training = trace.record_.data, trace.record_.training
     rows = [
-        [name, str(facts["training_series"][name]), str(facts["held_out_series"][name])]
-        for name in facts["regimes"]
+        [name, str(data.training_series[name]), str(data.held_out_series[name])]
+        for name in data.regimes
     ]
     elbo = trace.elbo_
-    training = facts["training"]
-    learned = f"{training['parameters']:,} parameters, {training['steps']:,} steps"
+    learned = f"{training.parameters:,} parameters, {training.steps:,} steps"
     quality = "" if elbo is None else f", held-out ELBO {elbo:.3f} nats per step"
     return _box(
         f"<b>{escape(repr(trace))}</b>",
-        escape(f"learned from {facts['source']}: {len(trace.channels_)} channels, {learned}")
+        escape(f"learned from {data.source}: {len(trace.channels_)} channels, {learned}")
         + escape(quality),
         escape(trace.axes_.verdict),
         _table(["regime", "training series", "held-out series"], rows),
     )
 
 
-def mechanisms_html(mechanisms: Mechanisms) -> str:
-    """The matrices of lag 1 as squares: orange for positive effects, blue for negative."""
+@html.register
+def _(mechanisms: Mechanisms) -> str:
+    """Show the matrices of lag 1: orange for positive effects, blue for negative."""
     size = float(np.abs(mechanisms.jacobian).max(initial=0)) or 1.0
     pictures = "".join(
         f'<figure style="display:inline-block;margin:.3em .8em .3em 0"><figcaption>'
@@ -159,7 +176,7 @@ def _table(
 
 
 def _areas(alpha: np.ndarray) -> str:
-    """Shares stacked over time; steps without an answer stay empty."""
+    """Draw the shares stacked over time; steps without shares stay empty."""
     chosen = np.unique(np.linspace(0, len(alpha) - 1, min(POINTS, len(alpha))).round().astype(int))
     shares = alpha[chosen]
     x = WIDTH * (np.arange(len(chosen)) / max(1, len(chosen) - 1))
@@ -181,7 +198,7 @@ def _points(x: np.ndarray, top: np.ndarray, floor: np.ndarray) -> str:
 
 
 def _matrix(effects: np.ndarray, cell: int = 14) -> str:
-    """Effects between -1 and 1 as squares."""
+    """Draw effects between -1 and 1 as squares."""
     shapes = [
         f'<rect x="{j * cell}" y="{i * cell}" width="{cell - 1}" height="{cell - 1}"'
         f' fill="{COLOURS[1 if value > 0 else 0]}" fill-opacity="{abs(value):.2f}"/>'

@@ -1,62 +1,201 @@
-"""One HTML file: a template, our own style and scripts, the plotting library and the data."""
+"""One self-contained HTML file about recovered curves: the answer, the figures, the evidence.
+
+`payload` collects what the page draws, `downsample` makes it small; the page draws itself, by the
+scripts in `assets`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
+from functools import cache, cached_property
 from html import escape
 from importlib.resources import files
+from pathlib import Path
 from string import Template
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..errors import MissingDependency
-from .compact import island
+import numpy as np
+
+from .._runtime.process import atomic_path
+from ..errors import DataError, MissingDependency
+from .downsample import island
+from .narrative import tally
+
+if TYPE_CHECKING:
+    from ..data.panel import Panel
+    from ..diagnose.findings import Diagnosis
+    from ..estimator import Trace
+    from ..identifiability.mechanisms import Mechanisms
+    from ..stage2.trajectory import Trajectory
 
 #: Our scripts, in the order in which they need each other.
 SCRIPTS = (
     "elements.js", "numbers.js", "theme.js", "timeline.js", "film.js", "simplex.js", "graph.js",
     "mechanisms.js", "recording.js", "overview.js", "training.js", "start.js",
 )  # fmt: skip
+#: Up to this many recordings have a sentence each at the top; more are counted.
+TOLD_ONE_BY_ONE = 3
 
 
-def plotting_library() -> str:
-    """The source of plotly.js, out of the installed package plotly."""
+class Results:
+    """Curves of one model; what is derived from curve `i` is computed once, when it is asked for.
+
+    `panel` holds the recordings that the curves come from, if these are at hand.
+    """
+
+    def __init__(
+        self, model: Trace, paths: Sequence[Trajectory], panel: Panel | None = None
+    ) -> None:
+        self.model, self.paths = model, list(paths)
+        self.panel = None if panel is None else model.prepared(panel)
+        self.diagnosis: Callable[[int], Diagnosis] = cache(lambda i: model.diagnose(paths[i]))
+        names = [] if self.panel is None else self.panel.names.tolist()
+        self._positions = {name: i for i, name in enumerate(names)}
+
+    @cached_property
+    def mechanisms(self) -> Mechanisms:
+        """Effects of each regime, averaged over the states of the recordings."""
+        return self.model.mechanisms(self.panel)
+
+    def recordings(self, i: int) -> Panel | None:
+        """Return the recording of curve `i`, or the trials that were pooled for it."""
+        path, panel = self.paths[i], self.panel
+        if panel is None:
+            return None
+        if path.trials > 1:
+            fits = len(panel) == path.trials and (panel.lengths == len(path)).all()
+            return panel if fits else None
+        at = self._positions.get(path.name)
+        return None if at is None or panel.lengths[at] != len(path) else panel[at : at + 1]
+
+    def latents(self, i: int) -> np.ndarray | None:
+        """Return the latents (n, T, d) of the n trials of curve `i`, as `encode` does."""
+        seen, mine = self.paths[i].observed, self.recordings(i)
+        if seen is not None:  # as recover encoded them
+            return self.model.axes_.aligned(seen.latents)
+        return None if mine is None else np.stack(self.model.encode(mine))
+
+
+def report(
+    model: Trace,
+    paths: Trajectory | Sequence[Trajectory],
+    file: str | Path,
+    *,
+    panel: Panel | None = None,
+    truth: np.ndarray | None = None,
+    command: str | None = None,
+) -> None:
+    """Write an HTML report about recovered curves: what happened, and how far to trust it.
+
+    Parameters
+    ----------
+    model
+        The model that recovered the curves.
+    paths
+        One curve or several.
+    file
+        The HTML file to write. It is self-contained and loads nothing.
+    panel
+        The recordings that the curves come from; with it, the report also draws their channels.
+    truth
+        True shares (T, K), drawn dashed where they are known.
+    command
+        How the curves were computed, shown for repetition.
+
+    Raises
+    ------
+    DataError
+        If there is no curve.
+    MissingDependency
+        If plotly is not installed.
+    """
+    many = list(paths) if isinstance(paths, Sequence) else [paths]
+    write_page(Results(model, many, panel), file, truth=truth, command=command)
+
+
+def write_page(
+    results: Results,
+    file: str | Path,
+    *,
+    truth: np.ndarray | None = None,
+    command: str | None = None,
+) -> None:
+    """Write the report of results whose events and diagnoses may be computed already."""
+    from .payload import payload
+
+    check_available()
+    if not results.paths:
+        raise DataError("there is no curve to report on", fix="recover one first")
+    from plotly.offline import get_plotlyjs
+
+    content, facts = payload(results, truth), _facts(results, command)
+    source = results.panel.source if results.panel is not None else ""
+    script = "\n".join(_asset(name) for name in SCRIPTS)
+    text = Template(_asset("page.html")).substitute(  # all text is escaped here
+        title=escape(f"mechtrace report: {source or results.paths[0].name}"),
+        style=_asset("report.css"),
+        lead=_lead(content),
+        facts="".join(f"<dt>{escape(k)}</dt><dd>{_fact(k, v)}</dd>" for k, v in facts.items()),
+        card=escape(results.model.card_),
+        library=island(get_plotlyjs()),
+        content=island(content),
+        script=f'(() => {{\n"use strict";\n{script}\n}})();',
+    )
+    with atomic_path(file) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def check_available() -> None:
+    """Raise MissingDependency if plotly is not installed."""
     try:
-        from plotly.offline import get_plotlyjs
+        import plotly.offline  # noqa: F401
     except ImportError as error:
         raise MissingDependency(
             "reports need the package plotly", fix='pip install "mechtrace[report]"'
         ) from error
-    return str(get_plotlyjs())
 
 
-def html(
-    *, title: str, lead: str, facts: Mapping[str, str], card: str, content: dict[str, Any]
-) -> str:
-    """The page. All text is escaped here; `lead` is HTML already."""
-    script = "\n".join(_asset(name) for name in SCRIPTS)
-    return Template(_asset("page.html")).substitute(
-        title=escape(title),
-        style=_asset("report.css"),
-        lead=lead,
-        facts="".join(f"<dt>{escape(k)}</dt><dd>{_fact(k, v)}</dd>" for k, v in facts.items()),
-        card=escape(card),
-        library=island(plotting_library()),
-        content=island(content),
-        script=f'(() => {{\n"use strict";\n{script}\n}})();',
-    )
-
-
-def lead(sentence: str, level: str = "", reason: str = "", next_step: str = "") -> str:
-    """The answer, before anything else."""
-    kind = f" {level}" if level else ""
-    parts = [f'<p class="answer{kind}">{escape(sentence)}.</p>']
-    if reason:
-        parts.append(f'<p class="reason">{escape(reason)} <em>{escape(next_step)}</em></p>')
+def _lead(content: dict[str, Any]) -> str:
+    """Write the answer, at the top of the page, as HTML."""
+    series = content["series"]
+    if len(series) + content["left_out"] > TOLD_ONE_BY_ONE:
+        return f'<p class="answer">{escape(tally(series, content["left_out"]))}.</p>'
+    parts = []
+    for one in series:
+        verdict = one["verdict"]
+        sentence = escape(f"{one['name']}: {one['answer']}; trust: {verdict['trust']}")
+        parts.append(f'<p class="answer {verdict["level"]}">{sentence}.</p>')
+        if len(series) == 1 and verdict["reason"]:
+            reason, advice = escape(verdict["reason"]), escape(verdict["next"])
+            parts.append(f'<p class="reason">{reason} <em>{advice}</em></p>')
     return "".join(parts)
 
 
+def _facts(results: Results, command: str | None) -> dict[str, str]:
+    """Collect what is needed to repeat the analysis."""
+    from ..io.model_file import versions
+
+    first, fitted, panel = results.paths[0], results.model.record_, results.panel
+
+    def listed(found: dict[str, str]) -> str:
+        return ", ".join(f"{name} {version}" for name, version in found.items())
+
+    facts = {
+        "command": command
+        or f"model.recover(panel, method={first.method!r},"
+        f" causal={first.causal}, pool={first.trials > 1}, level={first.level})",
+        "versions": listed(versions()),
+        "seed": str(fitted.settings.fit.seed),
+        "training data": f"{fitted.data.source}, fingerprint {fitted.data.fingerprint}",
+    }
+    if panel is not None:
+        facts["new data"] = f"{panel.source}, fingerprint {panel.fingerprint()}"
+    if fitted.versions != versions():
+        facts["versions in training"] = listed(fitted.versions)
+    return facts
+
+
 def _fact(name: str, value: str) -> str:
-    """Commands are for copying."""
     return f"<pre>{escape(value)}</pre>" if name == "command" else escape(value)
 
 

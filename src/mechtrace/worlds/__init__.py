@@ -1,28 +1,9 @@
-"""Simulators with known truth: worlds to learn from, schedules to recover."""
+"""Simulators with known truth: worlds to learn from, schedules to recover.
 
-from . import peers as peers
-from .dynamics import Dynamics
-from .physics import Physics, PhysicsConfig
-from .pump import Pump, PumpConfig
-from .schedules import SCHEDULES, make_schedule
-from .simulation import EmergentEdge, Simulation, write_truth
-from .synthetic import PRESETS, World, WorldConfig, make
-from .view import View
+Enters: the name of a world and a seed. Happens: mechanisms are drawn, mixed by a schedule and
+seen through sensors. Leaves: `Simulation`: a Panel with its latents and shares.
+"""
 
-__all__ = [
-    "PRESETS",
-    "SCHEDULES",
-    "Dynamics",
-    "EmergentEdge",
-    "Physics",
-    "PhysicsConfig",
-    "Pump",
-    "PumpConfig",
-    "Simulation",
-    "View",
-    "World",
-    "WorldConfig",
-    "make",
-    "make_schedule",
-    "write_truth",
-]
+from .._runtime.lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

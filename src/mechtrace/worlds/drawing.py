@@ -1,4 +1,4 @@
-"""Random matrices of a synthetic world, scaled until every mechanism is stable and alive."""
+"""Random matrices of a synthetic world, scaled so that every mechanism is stable."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import brentq
 
-from ..blas import one_blas_thread
+from .._runtime.process import one_blas_thread
 
 if TYPE_CHECKING:
     from .synthetic import WorldConfig
 
-#: No mechanism grows faster than this, whatever its change adds to the base.
+#: Largest spectral radius of a mechanism.
 MAX_RADIUS = 0.99
-#: Below this spectral radius a mechanism forgets its state at once.
-DEAD_RADIUS = 0.5
+#: Smallest spectral radius: below, a mechanism has hardly any memory.
+MIN_RADIUS = 0.5
 
 
 def base_matrices(config: WorldConfig, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Positive, diagonally dominant matrices for lag 1 and for the later lags."""
+    """Draw positive, diagonally dominant matrices for lag 1 and for later lags."""
     d = config.latents
     draw = rng.uniform(0.0, 1.0 / d, (config.lags, d, d))
     draw[:, np.arange(d), np.arange(d)] = rng.uniform(0.9, 1.0, (config.lags, d))
@@ -29,7 +29,7 @@ def base_matrices(config: WorldConfig, rng: np.random.Generator) -> tuple[np.nda
 
 
 def changes(config: WorldConfig, rng: np.random.Generator) -> np.ndarray:
-    """What sets each regime apart from the base: one edge, two edges or all of them."""
+    """Draw each regime's difference from the base: one edge, two edges or all of them."""
     kinds, d = config.regimes, config.latents
     change = np.zeros((kinds, d, d))
     if config.edges:
@@ -55,7 +55,7 @@ def changes(config: WorldConfig, rng: np.random.Generator) -> np.ndarray:
 
 
 def _shared_edges(config: WorldConfig, rng: np.random.Generator) -> np.ndarray:
-    """Two edges for each of more regimes than there are edges for: no two have the same pair."""
+    """Draw a distinct pair of edges for each of many regimes."""
     d = config.latents
     edges = [(i, j) for i in range(d) for j in range(d) if i != j]
     pairs = [(a, b) for b in range(len(edges)) for a in range(b)]
@@ -68,7 +68,7 @@ def _shared_edges(config: WorldConfig, rng: np.random.Generator) -> np.ndarray:
 
 
 def impure(change: np.ndarray, share: float) -> np.ndarray:
-    """Each change with a share of the mean of the others."""
+    """Add to each change a share of the mean of the others."""
     kinds = len(change)
     if share == 0 or kinds == 1:
         return change
@@ -79,7 +79,7 @@ def impure(change: np.ndarray, share: float) -> np.ndarray:
 def scale_for_radius(
     base: np.ndarray, lagged: np.ndarray, change: np.ndarray, radius: float
 ) -> float | None:
-    """Scale that gives the base this spectral radius and keeps every mechanism below the limit."""
+    """Find the scale that gives the base this spectral radius within the limit for all."""
 
     def largest(scale: float, changes: np.ndarray) -> float:
         return float(companion_radius(scale * base + changes, scale * lagged).max())
@@ -93,7 +93,7 @@ def scale_for_radius(
 
 
 def companion_radius(mechanisms: np.ndarray, lagged: np.ndarray) -> np.ndarray:
-    """Spectral radius of the companion matrix over all lags, for each mechanism."""
+    """Compute the spectral radius of each mechanism's companion matrix."""
     kinds, d, _ = mechanisms.shape
     lags = 1 + len(lagged)
     companion = np.zeros((kinds, lags * d, lags * d))
@@ -106,14 +106,14 @@ def companion_radius(mechanisms: np.ndarray, lagged: np.ndarray) -> np.ndarray:
 
 
 def stable_and_alive(mechanisms: np.ndarray, lagged: np.ndarray) -> bool:
-    """Whether no mechanism, and no mixture of two, grows without bound or dies at once."""
-    first, second = np.triu_indices(len(mechanisms))  # every mechanism and every mixture of two
+    """Check the radius of every mechanism and every mixture of two."""
+    first, second = np.triu_indices(len(mechanisms))
     radius = companion_radius(0.5 * (mechanisms[first] + mechanisms[second]), lagged)
-    return bool(radius.max() < 1 and radius.min() > DEAD_RADIUS)
+    return bool(radius.max() < 1 and radius.min() > MIN_RADIUS)
 
 
 def noise_scales(config: WorldConfig, rng: np.random.Generator, kinds: int) -> np.ndarray:
-    """Standard deviation of the noise of each component in each regime, (K, d)."""
+    """Draw noise standard deviations (K, d)."""
     d = config.latents
     relative = np.ones(d)
     if config.component_scales is not None:
@@ -125,7 +125,7 @@ def noise_scales(config: WorldConfig, rng: np.random.Generator, kinds: int) -> n
 
 
 def orthogonal_layers(config: WorldConfig, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
-    """Matrices of the mixing; the first takes the latents in."""
+    """Draw the matrices of the mixing; the first maps latents to channels."""
     p = config.channels
 
     def orthogonal() -> np.ndarray:

@@ -1,8 +1,7 @@
-"""A cart with a pole as physics has it (Barto, Sutton and Anderson 1983), in several regimes.
+"""Cart-pole dynamics (Barto, Sutton and Anderson 1983) with a controller and random pushes.
 
-The state is (x, x', theta, theta'). A controller pushes the cart so that the pole does not fall,
-and at random so that it never stands still. Each regime but the first changes one parameter; in a
-transition the *parameters* are mixed, which mixes the mechanisms only nearly linearly.
+The state is (x, x', theta, theta'). Each regime but the first changes one parameter. A transition
+mixes the parameters, which mixes the mechanisms only approximately linearly.
 """
 
 from __future__ import annotations
@@ -15,9 +14,8 @@ import numpy as np
 from scipy.linalg import solve_discrete_are
 
 from ..errors import ConfigError
-from ..frames import Frames
-from .dynamics import Dynamics
-from .simulation import EmergentEdge
+from ..io.frames import Frames
+from .simulation import Dynamics, EmergentEdge
 
 #: Seconds of one Euler step, and the mass of the pole.
 TAU, POLE_MASS = 0.02, 0.1
@@ -26,20 +24,20 @@ BASELINE = np.array([0.5, 1.0, 0.5, 9.8, 10.0])
 #: The parameter that a regime changes, by this factor.
 FACTORS = np.array([1.5, 1.8, 8.0, 1.6, 0.65])
 PARAMETERS = ("length", "mass", "friction", "gravity", "force")
-#: What the controller of the baseline minimises: squared state and squared force.
+#: Costs of the linear-quadratic controller of the baseline.
 STATE_COST, FORCE_COST = np.diag([1.0, 0.1, 10.0, 0.1]), 0.01
 
 
 @dataclass(frozen=True)
 class PhysicsConfig:
-    """What can be chosen; the regimes are the baseline and one for each of `PARAMETERS`."""
+    """Settings; the regimes are the baseline and one for each of `PARAMETERS`."""
 
     length: int = 100
     #: side of the square pictures
     size: int = 128
     #: standard deviation of the random pushes, as a share of the largest force
     pushes: float = 0.05
-    #: standard deviation of what else disturbs each part of the state at each step
+    #: standard deviation of the process noise
     noise: float = 0.008
     #: how far the parameters are changed: 0 not at all, 1 by `FACTORS`
     strength: float = 1.0
@@ -48,7 +46,7 @@ class PhysicsConfig:
     latents = 4
 
     def __post_init__(self) -> None:
-        """Refuse settings that no cart can have."""
+        """Validate the settings."""
         if not (self.noise > 0 and self.pushes >= 0 and 0 <= self.strength <= 1):
             raise ConfigError(
                 f"noise = {self.noise}, pushes = {self.pushes}, strength = {self.strength}",
@@ -61,12 +59,12 @@ class PhysicsConfig:
 
 @dataclass(frozen=True, eq=False)
 class Physics(Dynamics):
-    """The cart and its regimes; nothing in it is drawn but its recordings."""
+    """The cart-pole simulator; only its recordings are random."""
 
     config: PhysicsConfig
     seed: int = 0
 
-    settle = 200
+    burn_in = 200
 
     @cached_property
     def parameters(self) -> np.ndarray:
@@ -77,7 +75,7 @@ class Physics(Dynamics):
 
     @cached_property
     def scales(self) -> np.ndarray:  # type: ignore[override]
-        """Standard deviations (K, 4) of what is not known one step ahead, around rest."""
+        """Standard deviations (K, 4) of noise and pushes, linearised at rest."""
         rest = np.zeros((len(self.parameters), 4))
         push = self.config.pushes * self.parameters[:, -1]
         pushed = _euler(rest, push, self.parameters) - _euler(rest, 0 * push, self.parameters)
@@ -85,7 +83,7 @@ class Physics(Dynamics):
 
     @cached_property
     def gains(self) -> np.ndarray:
-        """The force per state that balances the baseline best, as a share of the largest."""
+        """Feedback gains (4,) of the controller, in units of the largest force."""
         base = BASELINE[None]
         free = _jacobian(lambda z: _euler(z, np.zeros(len(z)), base))
         pushed = _euler(np.zeros((1, 4)), np.ones(1), base)
@@ -93,8 +91,8 @@ class Physics(Dynamics):
         through = pushed @ cost
         return -(through @ free / (FORCE_COST + through @ pushed.T))[0] / BASELINE[-1]
 
-    def first_rows(self, series: int, rng: np.random.Generator) -> np.ndarray:
-        """Almost at rest; what follows is left out until the start is forgotten."""
+    def initial_latents(self, series: int, rng: np.random.Generator) -> np.ndarray:
+        """Start near rest; the burn-in forgets it."""
         return 0.05 * rng.standard_normal((series, 1, 4), dtype=np.float32)
 
     def step(
@@ -102,11 +100,10 @@ class Physics(Dynamics):
         latents: np.ndarray,
         t: int,
         alpha: np.ndarray,
-        groups: list[slice],
         emergent: EmergentEdge | None,
         rng: np.random.Generator,
     ) -> np.ndarray:
-        """One Euler step with the mixed parameters."""
+        """Take one Euler step with the mixed parameters."""
         if emergent is not None:
             raise ConfigError("physics has no edges to add", fix="leave out emergent")
         z, mixture = latents[:, t - 1].astype(float), alpha @ self.parameters
@@ -114,23 +111,23 @@ class Physics(Dynamics):
         noise = self.config.noise * rng.standard_normal(z.shape)
         return _euler(z, mixture[:, -1] * (self._control(z) + push), mixture) + noise
 
-    def expected(self, latents: np.ndarray, regime: int) -> np.ndarray:
-        """One step without pushes and noise: force enters linearly, so this is the mean."""
+    def conditional_mean(self, latents: np.ndarray, regime: int) -> np.ndarray:
+        """Take one step without pushes and noise, which enter linearly."""
         out = np.full(latents.shape, np.nan)
         before = latents[:, :-1].reshape(-1, 4)
         after = self._mean_step(before, self.parameters[regime][None])
         out[:, 1:] = after.reshape(len(latents), -1, 4)
         return out
 
-    def mixed(self, alpha: np.ndarray, emergent: EmergentEdge | None) -> np.ndarray:
-        """How one step acts on small states, controller included: (..., 4, 4), causes in rows."""
+    def mixture_matrix(self, alpha: np.ndarray, emergent: EmergentEdge | None) -> np.ndarray:
+        """Linearise one controlled step at rest: (..., 4, 4), [source, target]."""
         flat = (alpha @ self.parameters).reshape(-1, len(BASELINE))
         found = [_jacobian(partial(self._mean_step, parameters=row[None])).T for row in flat]
         return np.array(found).reshape(*alpha.shape[:-1], 4, 4)
 
     def observe(self, latents: np.ndarray, rng: np.random.Generator) -> Frames:
-        """Pictures of place and angle."""
-        return self.view.film(latents, self.config.size)
+        """Render position and angle."""
+        return self.view.render(latents, self.config.size)
 
     def _control(self, z: np.ndarray) -> np.ndarray:
         return np.tanh(z @ self.gains)
@@ -140,17 +137,17 @@ class Physics(Dynamics):
 
 
 def _euler(z: np.ndarray, force: np.ndarray, parameters: np.ndarray) -> np.ndarray:
-    """States (N, 4) one step later under forces (N,), for parameters (N or 1, 5)."""
+    """Take an Euler step from states (N, 4) under forces (N,), for parameters (N or 1, 5)."""
     length, mass, friction, gravity, _ = parameters.T
-    _, speed, angle, turning = z.T
+    _, speed, angle, swinging = z.T
     sine, cosine, total = np.sin(angle), np.cos(angle), mass + POLE_MASS
     moment = POLE_MASS * length
-    pushed = (force - friction * speed + moment * turning**2 * sine) / total
+    pushed = (force - friction * speed + moment * swinging**2 * sine) / total
     swing = (gravity * sine - cosine * pushed) / (length * (4 / 3 - POLE_MASS * cosine**2 / total))
     faster = pushed - moment * swing * cosine / total
-    return z + TAU * np.stack([speed + 0 * faster, faster, turning + 0 * swing, swing], axis=-1)
+    return z + TAU * np.stack([speed + 0 * faster, faster, swinging + 0 * swing, swing], axis=-1)
 
 
 def _jacobian(step: Callable[[np.ndarray], np.ndarray], width: float = 1e-5) -> np.ndarray:
-    """Derivative (4, 4) of a step at rest, effects in rows."""
+    """Differentiate a step at rest: (4, 4), [target, source]."""
     return ((step(width * np.eye(4)) - step(-width * np.eye(4))) / (2 * width)).T

@@ -1,4 +1,4 @@
-"""A pump station with a handful of sensors: healthy, worn or clogged, on several machines.
+"""A pump station with nine sensors: healthy, worn or clogged, on several machines.
 
 A centrifugal pump of variable speed draws water from a main through a strainer, raises its
 pressure and sends it through a valve. All is in shares of the rated point, pressures in shares of
@@ -18,11 +18,10 @@ the rated head (4 bar; they are absolute):
 An arrow means a first-order lag: x_t = x_{t-1} + (target - x_{t-1}) / tau + noise, one step being
 a second. The laws are textbook facts; the numbers are plausible, and of no particular pump.
 `worn` has a larger leak C, less head A and more friction F; `clogged` has a larger resistance R,
-hence more cavitation, and vibration that scatters more. In a transition the *next-step means* are
-mixed, as the theory has it.
+hence more cavitation, and noisier vibration. A transition mixes the conditional means.
 
-Machines differ in gain and offset of every sensor, not in what happens inside. Machine 3 is the
-same one however many there are, so one that no model has seen is `first=7, machines=1`.
+Machines differ in gain and offset of every sensor, not in their dynamics. Machine 3 is the same
+however many there are, so an unseen machine is `first=7, machines=1`.
 """
 
 from __future__ import annotations
@@ -34,8 +33,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ConfigError
-from .dynamics import Dynamics
-from .simulation import EmergentEdge
+from .simulation import Dynamics, EmergentEdge
 
 #: In the order of the alphabet, which is that of a Panel.
 REGIMES = ("clogged", "healthy", "worn")
@@ -51,16 +49,8 @@ NOISE = np.array([0.015, 0.04, 0.035, 0.012, 0.015, 0.012, 0.06, 0.005])
 #: The scatter of vibration where the pump is clogged, as a factor.
 SCATTER = 1.6
 #: S, B, K, b, N, O, V of the text, which no regime changes; softness of cavitation.
-SUPPLY, LOSS, DROP, BACK, NEED, OFF_DESIGN, BUBBLES, SOFT = (
-    0.45,
-    0.3,
-    0.5,
-    0.3,
-    0.25,
-    1.5,
-    4.0,
-    0.03,
-)
+SUPPLY, LOSS, DROP, BACK = 0.45, 0.3, 0.5, 0.3
+NEED, OFF_DESIGN, BUBBLES, SOFT = 0.25, 1.5, 4.0, 0.03
 
 CHANNELS = (
     "speed_rpm", "valve_percent", "supply_bar", "inlet_bar", "outlet_bar", "flow_m3h", "current_A",
@@ -73,19 +63,18 @@ RANGE = np.array([160.0, 7.0, 0.3, 0.3, 0.6, 5.5, 2.3, 0.4, 1.5])
 
 @dataclass(frozen=True)
 class PumpConfig:
-    """What can be chosen."""
+    """Settings of the station."""
 
     length: int = 120
-    #: how many machines take turns over all recordings, and the number of the first; for a like
-    #: share of every regime record each as often as there are machines, or a multiple of it
+    #: recordings alternate between this many machines, numbered from `first`; for equal shares of
+    #: every regime simulate a multiple of `machines` recordings
     machines: int = 6
     first: int = 1
-    #: how far sensors of machines are off: standard deviation of their offsets, in usual ranges;
-    #: their gains differ by a quarter of it
+    #: standard deviation of sensor offsets, in usual ranges; a quarter of it for gains
     spread: float = 0.1
-    #: standard deviation of what disturbs each reading, in usual ranges
+    #: standard deviation of the observation noise, in usual ranges
     sensor_noise: float = 0.03
-    #: what disturbs the pump at each step, as a factor
+    #: factor of the process noise
     noise: float = 1.0
 
     lags = 1
@@ -93,7 +82,7 @@ class PumpConfig:
     size = 0
 
     def __post_init__(self) -> None:
-        """Refuse settings that no station can have."""
+        """Validate the settings."""
         if self.machines < 1 or self.first < 1 or self.length < 2:
             raise ConfigError(
                 f"machines = {self.machines}, first = {self.first}, length = {self.length}",
@@ -109,12 +98,12 @@ class PumpConfig:
 
 @dataclass(frozen=True, eq=False)
 class Pump(Dynamics):
-    """The station; the seed draws its sensors, and recording i is of machine i, in turn."""
+    """The pump simulator; the seed draws the sensors, machines alternate over recordings."""
 
     config: PumpConfig
     seed: int = 0
 
-    settle = 300
+    burn_in = 300
 
     @property
     def regimes(self) -> tuple[str, ...]:
@@ -128,8 +117,8 @@ class Pump(Dynamics):
         scales[REGIMES.index("clogged"), 6] *= SCATTER
         return scales
 
-    def first_rows(self, series: int, rng: np.random.Generator) -> np.ndarray:
-        """At the rated point; what follows is left out until the start is forgotten."""
+    def initial_latents(self, series: int, rng: np.random.Generator) -> np.ndarray:
+        """Start at the rated point; the burn-in forgets it."""
         return np.broadcast_to(REST.astype(np.float32), (series, 1, len(REST)))
 
     def step(
@@ -137,31 +126,30 @@ class Pump(Dynamics):
         latents: np.ndarray,
         t: int,
         alpha: np.ndarray,
-        groups: list[slice],
         emergent: EmergentEdge | None,
         rng: np.random.Generator,
     ) -> np.ndarray:
-        """The mixture of the mechanisms' next-step means, and noise."""
+        """Mix the conditional means and add noise."""
         if emergent is not None:
             raise ConfigError("a pump has no edges to add", fix="leave out emergent")
         each = _next(latents[:, t - 1, None].astype(float), COEFFICIENTS)
         noise = rng.standard_normal(latents[:, t].shape) * (alpha @ self.scales)
         return np.einsum("nk,nkd->nd", alpha, each) + noise
 
-    def expected(self, latents: np.ndarray, regime: int) -> np.ndarray:
-        """One step without noise."""
+    def conditional_mean(self, latents: np.ndarray, regime: int) -> np.ndarray:
+        """Take one step without noise."""
         out = np.full(latents.shape, np.nan)
         out[:, 1:] = _next(latents[:, :-1], COEFFICIENTS[regime])
         return out
 
-    def mixed(self, alpha: np.ndarray, emergent: EmergentEdge | None) -> np.ndarray:
-        """How one step acts on small deviations from the rated point, causes in rows."""
+    def mixture_matrix(self, alpha: np.ndarray, emergent: EmergentEdge | None) -> np.ndarray:
+        """Linearise one step at the rated point: [source, target]."""
         width = 1e-5 * np.eye(len(REST))[:, None]
         ahead, back = (_next(REST + side * width, COEFFICIENTS) for side in (1, -1))
         return np.tensordot(alpha, ((ahead - back) / 2e-5).transpose(1, 0, 2), axes=1)
 
     def observe(self, latents: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Readings (N, T, 9) in units of the sensors, each machine with its own errors."""
+        """Read the sensors (N, T, 9), each machine with its own gains and offsets."""
         true = _readings(latents.astype(float))
         config, machines = self.config, self.machines_of(len(latents))
         errors = {m: self.sensors(m) for m in np.unique(machines)}
@@ -171,33 +159,30 @@ class Pump(Dynamics):
         return read.astype(np.float32)
 
     def machines_of(self, series: int) -> np.ndarray:
-        """Number of the machine of each of so many recordings."""
+        """Assign machines to so many recordings."""
         return self.config.first + np.arange(series) % self.config.machines
 
     def sensors(self, machine: int) -> tuple[np.ndarray, np.ndarray]:
-        """Gain (9,) and offset (9,), in usual ranges, of the sensors of a machine."""
-        drawn = np.random.default_rng([self.seed, 4, int(machine)]).standard_normal(
-            (2, len(RATED))
-        )
+        """Draw gains (9,) and offsets (9,), in usual ranges, of a machine."""
+        rng = np.random.default_rng([self.seed, 4, int(machine)])
+        drawn = rng.standard_normal((2, len(RATED)))
         return 1 + 0.25 * self.config.spread * drawn[0], self.config.spread * drawn[1]
 
-    def described(self, series: int, steps: int) -> dict[str, Any]:
-        """Names of the sensors, the machines and the seconds."""
+    def panel_options(self, series: int, steps: int) -> dict[str, Any]:
+        """Return sensor names, machines and seconds."""
         groups = [f"pump {m}" for m in self.machines_of(series)]
         return {"channels": CHANNELS, "groups": groups, "time": np.arange(float(steps))}
 
 
 def _next(z: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
-    """Means one second after states (..., 8), for coefficients that fit (..., 4)."""
+    """Return means one second after states (..., 8), for coefficients (..., 4)."""
     n, u, k, s, p, q, v, w = np.moveaxis(z, -1, 0)
     leak, shut_off, friction, resistance = np.moveaxis(coefficients, -1, 0)
     inner = q + leak * np.sqrt(np.maximum(p - s, 0))
     bubbles = SOFT * np.logaddexp(0, (NEED * q**2 - s) / SOFT)
     speed = np.maximum(n, 0.1)
     targets = [
-        1.0,
-        1.0,
-        1.0,
+        *(1.0, 1.0, 1.0),  # speed, valve and supply return to the rated point
         SUPPLY * k - resistance * q**2,
         s + shut_off * n**2 - LOSS * inner**2 - DROP * bubbles,
         u * np.sqrt(np.maximum(p - BACK, 0) / (REST[4] - BACK)),
@@ -208,7 +193,7 @@ def _next(z: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
 
 
 def _readings(z: np.ndarray) -> np.ndarray:
-    """What perfect sensors would show of states (..., 8)."""
+    """Return noiseless readings of states (..., 8)."""
     n, u, k, s, p, q, v, w = np.moveaxis(z, -1, 0)
     power = 0.3 * n**3 + 0.7 * q * (p - s) / (REST[4] - REST[3])  # losses, and flow times head
     shares = [n, u, k, s / REST[3], p / REST[4], q, power, np.exp(v), 1 + 0.3 * (w - REST[7])]

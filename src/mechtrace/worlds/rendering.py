@@ -1,7 +1,7 @@
-"""A cart with a pole, drawn from its place and angle: grey pictures, made when asked for.
+"""Grey pictures of a cart with a pole, drawn on demand from position and angle.
 
-The drawing is anti-aliased, so a picture changes smoothly with what it shows; and it is made of
-plain sums, products and roots, so that a GPU draws the same pixels as a CPU.
+Drawing is anti-aliased, so pixels change smoothly, and uses sums, products and roots only, so that
+a GPU draws the same pixels as a CPU.
 """
 
 from __future__ import annotations
@@ -14,18 +14,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import ConfigError
-from ..frames import Frames
+from ..io.frames import Frames, index_rows
 
-#: Pixels drawn at a time: what still fits into a processor's cache, and what keeps a GPU busy.
+#: Pixels drawn at a time.
 PIECE = {"cpu": 1 << 19, "cuda": 1 << 25}
-#: Fewer pixels than this on a side do not show the pole.
-SMALLEST = 8
 
 
 @dataclass(frozen=True)
-class Scene:
-    """Where things are, in shares of the side of a picture, and how bright they are."""
+class CartPoleScene:
+    """Geometry in shares of the side of a picture, and brightness."""
 
     size: int
     travel: float = 0.31  # of the cart to either side, while it is in the picture
@@ -36,14 +33,9 @@ class Scene:
     thickness: float = 0.055
     greys: tuple[float, float, float] = (60.0, 140.0, 255.0)  # rail, cart, pole
 
-    def __post_init__(self) -> None:
-        if self.size < SMALLEST:
-            fix = f"use at least {SMALLEST} pixels"
-            raise ConfigError(f"pictures of {self.size} pixels show no pole", fix=fix)
-
     @torch.no_grad()
     def draw(self, state: Tensor) -> Tensor:
-        """Pictures (n, size, size) of places and angles (n, 2), which are 1 at the margin."""
+        """Draw pictures (n, size, size) of positions and angles (n, 2), 1 at the margin."""
         side, device = self.size, state.device
         where = state.to(torch.float64)  # angles in double precision: devices differ in sin
         angle = self.swing * where[:, 1]
@@ -75,44 +67,44 @@ class Scene:
 
 
 def _inside(pixel: Tensor, low: float, high: float) -> Tensor:
-    """Which share of each pixel, given by its centre, lies between two places."""
+    """Return the share of each pixel, given by its centre, between two coordinates."""
     return ((pixel + 0.5).clamp(max=high) - (pixel - 0.5).clamp(min=low)).clamp(0.0, 1.0)
 
 
 class Rendered(Frames):
-    """Pictures that are drawn from a small state whenever they are asked for."""
+    """Pictures drawn on demand from positions and angles."""
 
-    costly = False
+    cache_on_gpu = False
 
-    def __init__(self, state: np.ndarray, scene: Scene) -> None:
+    def __init__(self, state: np.ndarray, scene: CartPoleScene) -> None:
         super().__init__((len(state), scene.size, scene.size))
         self.state, self.scene = np.ascontiguousarray(state, dtype=np.float32), scene
 
     def _read(self, rows: np.ndarray) -> np.ndarray:
         return self.on(torch.device("cpu")).take(torch.from_numpy(rows)).numpy()
 
-    def pick(self, rows: Any) -> Rendered:
+    def subset(self, rows: Any) -> Rendered:
         """Pictures of some rows."""
-        return Rendered(self.state[self._rows(rows)], self.scene)
+        return Rendered(self.state[index_rows(rows, len(self))], self.scene)
 
     def on(self, device: torch.device) -> DrawnThere:
-        """The states on a device, which draws there."""
+        """Move the states to a device, which draws there."""
         return DrawnThere(torch.from_numpy(self.state).to(device), self.scene)
 
-    def identity(self) -> Iterator[bytes]:
+    def hash_bytes(self) -> Iterator[bytes]:
         """What is drawn, and how."""
         yield repr(self.scene).encode()
         yield self.state.tobytes()
 
 
 class DrawnThere:
-    """States on a device, which become pictures there."""
+    """States on a device that draws the pictures."""
 
-    def __init__(self, state: Tensor, scene: Scene) -> None:
+    def __init__(self, state: Tensor, scene: CartPoleScene) -> None:
         self.state, self.scene = state, scene
 
     def take(self, index: Tensor, out: Tensor | None = None) -> Tensor:
-        """Pictures of these rows, drawn in pieces; written to `out` where it is given."""
+        """Draw these rows in pieces, into `out` if given."""
         side, device = self.scene.size, self.state.device
         state = self.state[index.to(device)]
         if out is None:

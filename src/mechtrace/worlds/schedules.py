@@ -1,4 +1,4 @@
-"""Schedules: how much of each active mechanism is at work at each step, (T, K) weights."""
+"""Schedules: shares (T, K) of the active mechanisms over time."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def complex(length: int, regimes: int) -> np.ndarray:
 
 
 def linear(length: int, regimes: int) -> np.ndarray:
-    """A straight line from the first regime to the last."""
+    """Follow a straight line from the first regime to the last."""
     return _between(np.linspace(0.0, 1.0, length), regimes)
 
 
@@ -53,7 +53,7 @@ def step(length: int, regimes: int) -> np.ndarray:
 
 
 def constant(length: int, regimes: int) -> np.ndarray:
-    """An equal mixture all the time."""
+    """Keep an equal mixture."""
     return np.full((length, regimes), 1.0 / regimes)
 
 
@@ -66,8 +66,31 @@ SCHEDULES: dict[str, Callable[[int, int], np.ndarray]] = {
 def make_schedule(
     schedule: str | np.ndarray, length: int, regimes: int, active: list[int] | None = None
 ) -> np.ndarray:
-    """A named schedule over the active regimes, or the user's array, as (length, regimes).
+    """Make shares from a named schedule over the active regimes, or check an array.
 
+    Parameters
+    ----------
+    schedule : str or (length, active) array
+        One of `SCHEDULES`, or shares.
+    length : int
+        Steps.
+    regimes : int
+        Number of all regimes.
+    active : list of int, optional
+        Regimes of the schedule; all by default.
+
+    Returns
+    -------
+    (length, regimes) array
+        Shares.
+
+    Raises
+    ------
+    ConfigError
+        If the schedule is unknown or not a simplex, or `active` is not a set of regimes.
+
+    Examples
+    --------
     >>> make_schedule("linear", 3, regimes=4, active=[0, 3]).tolist()
     [[1.0, 0.0, 0.0, 0.0], [0.5, 0.0, 0.0, 0.5], [0.0, 0.0, 0.0, 1.0]]
     """
@@ -93,8 +116,7 @@ def make_schedule(
         off = np.abs(weights.sum(axis=1) - 1).max(initial=0.0)
         if not np.isfinite(weights).all() or (weights < 0).any() or off > 1e-6:
             raise ConfigError(
-                "the schedule leaves the simplex",
-                fix="make every row non-negative with sum 1",
+                "the schedule leaves the simplex", fix="make every row non-negative with sum 1"
             )
     full = np.zeros((length, regimes))
     full[:, active] = weights

@@ -1,14 +1,15 @@
-"""The paper's synthetic system: latent mechanisms of known form, mixed into observations.
+"""The paper's synthetic system: latent mechanisms of known form and a nonlinear mixing.
 
     z_t = s( s(z_{t-1} W) + sum_l s(z_{t-l} V_l) ) + noise,    x_t = mixing(z_t)
 
-with s = LeakyReLU. Regime k has its own W = W^(k); in a transition W(t) = sum_k alpha_k(t) W^(k).
-Rows of W are causes, columns are effects: W[i, j] is the edge z_i -> z_j.
+with s = LeakyReLU. Regime k has W = W^(k); in a transition W(t) = sum_k alpha_k(t) W^(k).
+W[i, j] is the edge z_i -> z_j.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
+from itertools import pairwise
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -16,25 +17,16 @@ from scipy.special import ndtr
 
 from ..config import KIND_NAMES, is_a
 from ..errors import ConfigError
-from ..frames import Frames
-from .drawing import (
-    base_matrices,
-    changes,
-    impure,
-    noise_scales,
-    orthogonal_layers,
-    scale_for_radius,
-    stable_and_alive,
-)
-from .dynamics import Dynamics
+from ..io.frames import Frames
+from . import drawing
 from .physics import Physics, PhysicsConfig
 from .pump import Pump, PumpConfig
-from .simulation import EmergentEdge, leaky
+from .simulation import Dynamics, EmergentEdge, leaky_relu
 
 MAX_DRAWS = 200
-#: Steps after which a world has forgotten how it began.
-SETTLE = 200
-#: Rows mixed at a time, so that a large simulation needs no second copy of itself.
+#: Steps of burn-in.
+BURN_IN = 200
+#: Rows mixed at a time; bounds memory.
 CHUNK_ROWS = 1 << 18
 
 CHOICES = {
@@ -46,7 +38,7 @@ CHOICES = {
 
 @dataclass(frozen=True)
 class WorldConfig:
-    """What a synthetic world is made of; `World.draw` adds the random matrices."""
+    """Settings of a synthetic world; `World.draw` draws its matrices."""
 
     regimes: int = 5
     latents: int = 8
@@ -58,17 +50,17 @@ class WorldConfig:
     noise_inside: bool = False
     #: relative noise scale of each component, or (low, high) to draw them; None = all 1
     component_scales: tuple[float, ...] | None = None
-    #: how far the noise scale of a component differs between regimes: log-uniform in 1/s .. s
+    #: noise scales by regime are log-uniform between 1/s and s
     regime_scale_spread: float = 1.0
     edge: float = 0.3
     change: Literal["edge", "two-edges", "dense"] = "edge"
-    #: the changed edges (cause, effect) of each regime, instead of drawn ones
+    #: the changed edges (source, target) of each regime, instead of drawn ones
     edges: tuple[tuple[tuple[int, int], ...], ...] = ()
-    #: the first so many changed edges end in distinct latents, later ones share (-1: d - 2)
+    #: number of changed edges with distinct targets (-1: d - 2)
     distinct_targets: int = -1
     depth: int = 2
     observation_noise: float = 0.0
-    #: first rows: standard normal, its size, or what a long run has settled to
+    #: first rows: standard normal, its absolute value, or after a burn-in
     start: Literal["normal", "positive", "settled"] = "normal"
     leak: float = 0.2
     #: spectral radius of the base over all lags
@@ -82,7 +74,7 @@ class WorldConfig:
     size: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse settings that no world can have."""
+        """Validate the settings."""
         for name, allowed in CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise ConfigError(
@@ -94,12 +86,10 @@ class WorldConfig:
                 f" regime_scale_spread = {self.regime_scale_spread}",
                 fix="make the noise non-negative and the spread positive",
             )
-        if self.component_scales is not None and len(self.component_scales) not in (
-            2,
-            self.latents,
-        ):
+        scales = self.component_scales
+        if scales is not None and len(scales) not in (2, self.latents):
             raise ConfigError(
-                f"component_scales has {len(self.component_scales)} values",
+                f"component_scales has {len(scales)} values",
                 fix=f"give one for each of the {self.latents} latents, or (low, high)",
             )
         if not all(0 <= k < self.regimes for k in (*self.duplicate, *sum(self.average, ()))):
@@ -107,8 +97,7 @@ class WorldConfig:
                 f"duplicate = {self.duplicate}, average = {self.average}",
                 fix=f"name regimes from 0 to {self.regimes - 1}",
             )
-        positive = ("regimes", "latents", "lags", "channels", "length", "depth", "radius")
-        for name in positive:
+        for name in ("regimes", "latents", "lags", "channels", "length", "depth", "radius"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name} = {getattr(self, name)}", fix=f"make {name} positive")
         if self.channels < self.latents:
@@ -127,29 +116,25 @@ class WorldConfig:
                 f" {self.observation_noise}",
                 fix="use at least 8 pixels on a side, 3 latents and no observation noise",
             )
-        if self.edges:
-            self._check_edges()
-            return
+        flat = [end for changed in self.edges for edge in changed for end in edge]
+        fits = len(self.edges) == self.regimes and all(0 <= end < self.latents for end in flat)
+        if self.edges and not fits:
+            raise ConfigError(
+                f"edges = {self.edges} of {self.regimes} regimes and {self.latents} latents",
+                fix="list the changed edges of each regime as pairs of latents",
+            )
         edges = self.latents * (self.latents - 1)
         room = edges * (edges - 1) // 2 if self.change == "two-edges" else edges
-        if self.change != "dense" and self.regimes > room:
+        if not self.edges and self.change != "dense" and self.regimes > room:
             raise ConfigError(
                 f"{self.latents} latents have too few edges for {self.regimes} regimes",
                 fix="use more latents, fewer regimes or change='dense'",
             )
 
-    def _check_edges(self) -> None:
-        flat = [end for changed in self.edges for edge in changed for end in edge]
-        if len(self.edges) != self.regimes or not all(0 <= end < self.latents for end in flat):
-            raise ConfigError(
-                f"edges = {self.edges} of {self.regimes} regimes and {self.latents} latents",
-                fix="list the changed edges of each regime as pairs of latents",
-            )
-
 
 @dataclass(frozen=True, eq=False)
 class World(Dynamics):
-    """A drawn world: mechanisms, noise scales and mixing, ready to be simulated."""
+    """A synthetic world: mechanisms, noise scales and mixing."""
 
     config: WorldConfig
     seed: int
@@ -160,16 +145,16 @@ class World(Dynamics):
 
     @classmethod
     def draw(cls, config: WorldConfig, seed: int = 0) -> World:
-        """Draw matrices until every mechanism, and every mixture of two, is stable and alive."""
+        """Draw matrices until every mechanism and every mixture of two is stable."""
         for attempt in range(MAX_DRAWS):
             rng = np.random.default_rng([seed, attempt])
-            base, lagged = base_matrices(config, rng)
-            change = impure(changes(config, rng), config.impurity)
-            scale = scale_for_radius(base, lagged, change, config.radius)
+            base, lagged = drawing.base_matrices(config, rng)
+            change = drawing.impure(drawing.changes(config, rng), config.impurity)
+            scale = drawing.scale_for_radius(base, lagged, change, config.radius)
             if scale is None:
                 continue
             mechanisms, lagged = scale * base + change, scale * lagged
-            if stable_and_alive(mechanisms, lagged):
+            if drawing.stable_and_alive(mechanisms, lagged):
                 break
         else:
             raise ConfigError(
@@ -179,22 +164,17 @@ class World(Dynamics):
         extra = [mechanisms[k] for k in config.duplicate]
         extra += [mechanisms[list(pair)].mean(axis=0) for pair in config.average]
         mechanisms = np.concatenate([mechanisms, np.stack(extra)]) if extra else mechanisms
-        return cls(
-            config=config,
-            seed=seed,
-            mechanisms=mechanisms,
-            lagged=lagged,
-            scales=noise_scales(config, rng, len(mechanisms)),
-            mixing=orthogonal_layers(config, rng),
-        )
+        scales = drawing.noise_scales(config, rng, len(mechanisms))
+        mixing = drawing.orthogonal_layers(config, rng)
+        return cls(config, seed, mechanisms, lagged, scales, mixing)
 
     @property
-    def settle(self) -> int:  # type: ignore[override]
-        """Steps that are simulated before a recording begins."""
-        return SETTLE if self.config.start == "settled" else 0
+    def burn_in(self) -> int:  # type: ignore[override]
+        """Steps before a recording begins."""
+        return BURN_IN if self.config.start == "settled" else 0
 
-    def first_rows(self, series: int, rng: np.random.Generator) -> np.ndarray:
-        """Standard normal, or its size."""
+    def initial_latents(self, series: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw standard normal latents, or their absolute values."""
         shape = (series, self.config.lags, self.config.latents)
         start = rng.standard_normal(shape, dtype=np.float32)
         return np.abs(start) if self.config.start == "positive" else start
@@ -204,32 +184,32 @@ class World(Dynamics):
         latents: np.ndarray,
         t: int,
         alpha: np.ndarray,
-        groups: list[slice],
         emergent: EmergentEdge | None,
         rng: np.random.Generator,
     ) -> np.ndarray:
-        """The equation above: one matrix product for each group of series."""
+        """Evaluate the equation above, one matrix product for neighbours of equal shares."""
         config = self.config
         noise = _noise(config.noise_kind, rng, (len(latents), config.latents))
         noise *= (alpha @ self.scales).astype(np.float32)
         before = np.empty_like(noise)
-        for rows in groups:
-            matrix = self.mixed(alpha[rows.start], emergent)
-            before[rows] = self._drive(latents[rows], t, matrix)
+        change = np.flatnonzero((alpha[1:] != alpha[:-1]).any(axis=-1)) + 1
+        for first, stop in pairwise([0, *change.tolist(), len(alpha)]):
+            matrix = self.mixture_matrix(alpha[first], emergent)
+            before[first:stop] = self._drive(latents[first:stop], t, matrix)
         if config.noise_inside:
-            return leaky(before + noise, config.leak)
-        return leaky(before, config.leak) + noise
+            return leaky_relu(before + noise, config.leak)
+        return leaky_relu(before, config.leak) + noise
 
-    def expected(self, latents: np.ndarray, regime: int) -> np.ndarray:
-        """What the equation gives without noise, which inside the activation shifts the mean."""
+    def conditional_mean(self, latents: np.ndarray, regime: int) -> np.ndarray:
+        """Evaluate the equation's mean; noise inside the activation shifts it."""
         out = np.full(latents.shape, np.nan)
         for t in range(self.config.lags, latents.shape[1]):
             drive = self._drive(latents, t, self.mechanisms[regime])
             out[:, t] = self._mean_after(drive, self.scales[regime])
         return out
 
-    def mixed(self, alpha: np.ndarray, emergent: EmergentEdge | None) -> np.ndarray:
-        """W(t) = sum_k alpha_k(t) W^(k), and the emergent edge where it is active."""
+    def mixture_matrix(self, alpha: np.ndarray, emergent: EmergentEdge | None) -> np.ndarray:
+        """Return W(t) = sum_k alpha_k(t) W^(k), with the emergent edge where it is active."""
         matrix = np.tensordot(alpha, self.mechanisms, axes=1)
         if emergent is not None:
             active = emergent.active(alpha)
@@ -237,9 +217,9 @@ class World(Dynamics):
         return matrix
 
     def observe(self, latents: np.ndarray, rng: np.random.Generator) -> np.ndarray | Frames:
-        """Mixed latents (N, T, p), or pictures of two of them."""
+        """Mix latents to channels (N, T, p), or render two of them."""
         if self.config.size:
-            return self.view.film(latents, self.config.size)
+            return self.view.render(latents, self.config.size)
         flat = latents.reshape(-1, latents.shape[-1])
         out = np.empty((len(flat), self.config.channels), np.float32)
         for start in range(0, len(flat), CHUNK_ROWS):
@@ -251,26 +231,26 @@ class World(Dynamics):
         return out.reshape(*latents.shape[:2], -1)
 
     def mix(self, latents: np.ndarray) -> np.ndarray:
-        """Observations of these latents: orthogonal layers with LeakyReLU in between."""
+        """Map latents to channels by orthogonal layers with LeakyReLU in between."""
         first, *rest = self.mixing
         x = latents @ first
         for layer in rest:
-            x = leaky(x, self.config.leak) @ layer
+            x = leaky_relu(x, self.config.leak) @ layer
         return x
 
     def _drive(self, z: np.ndarray, t: int, matrix: np.ndarray) -> np.ndarray:
-        """What enters the outer activation at step t, before any noise."""
+        """Return the argument of the outer activation at step t without noise."""
         leak = self.config.leak
-        total = leaky(z[:, t - 1] @ matrix.astype(z.dtype), leak)
+        total = leaky_relu(z[:, t - 1] @ matrix.astype(z.dtype), leak)
         for lag, later in enumerate(self.lagged, start=2):
-            total += leaky(z[:, t - lag] @ later.astype(z.dtype), leak)
+            total += leaky_relu(z[:, t - lag] @ later.astype(z.dtype), leak)
         return total
 
     def _mean_after(self, drive: np.ndarray, scale: np.ndarray) -> np.ndarray:
-        """E[z] given what enters the outer activation; noise inside shifts it at the kink."""
+        """Return E[z] given the argument of the outer activation."""
         config = self.config
         if not config.noise_inside or config.noise == 0:
-            return leaky(drive, config.leak)
+            return leaky_relu(drive, config.leak)
         if config.noise_kind == "gaussian":
             u = drive / scale
             positive_part = drive * ndtr(u) + scale * np.exp(-0.5 * u**2) / np.sqrt(2 * np.pi)
@@ -289,14 +269,9 @@ def _noise(kind: str, rng: np.random.Generator, shape: tuple[int, ...]) -> np.nd
 #: Section 6.3 of the paper. The latents are x, v, theta, omega; each regime but the first has one
 #: stronger edge: v -> theta, theta -> omega, omega -> v, x -> omega.
 CARTPOLE: dict[str, Any] = {
-    "latents": 4,
-    "channels": 4,
-    "length": 100,
-    "noise": 0.05,
+    "latents": 4, "channels": 4, "length": 100, "noise": 0.05, "start": "settled", "size": 128,
     "edges": ((), ((1, 2),), ((2, 3),), ((3, 1),), ((0, 3),)),
-    "start": "settled",
-    "size": 128,
-}
+}  # fmt: skip
 
 #: Named worlds: what sets each apart from the paper's.
 PRESETS: dict[str, dict[str, Any]] = {
@@ -325,11 +300,25 @@ def make(name: Literal["pump"], *, seed: int = 0, **options: Any) -> Pump: ...
 @overload
 def make(name: str = "paper", *, seed: int = 0, **options: Any) -> World: ...
 def make(name: str = "paper", *, seed: int = 0, **options: Any) -> World | Physics | Pump:
-    """Draw a named world; any field of `WorldConfig` can be overridden.
+    """Draw a named world.
 
-    The options of "cartpole-physics" are the fields of `PhysicsConfig`, those of "pump" of
-    `PumpConfig`.
+    Parameters
+    ----------
+    name : str
+        One of `PRESETS`.
+    seed : int
+        Of the mechanisms (of the sensors for "pump").
+    **options
+        Fields of `WorldConfig`, of `PhysicsConfig` for "cartpole-physics" or of `PumpConfig`
+        for "pump".
 
+    Raises
+    ------
+    ConfigError
+        If the world or an option is unknown or out of range.
+
+    Examples
+    --------
     >>> make("paper", regimes=3, channels=12).mechanisms.shape
     (3, 8, 8)
     """

@@ -1,7 +1,8 @@
-"""Other people's methods, and what practitioners use, behind one small protocol.
+"""Other methods, published and textbook, behind one protocol.
 
-Nothing of mechtrace itself needs this room; `mechtrace compare` and the reproduction of the paper
-do. A method is imported when it is asked for, so that a missing package matters to it alone.
+Enters: a Panel and `Settings` that are the same for all methods. Happens: a method is imported
+when it is made, so that a missing package concerns that method only, and trained. Leaves: latents
+and regime weights of recordings, where the method has them.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from ..errors import ConfigError
+from mechtrace.errors import ConfigError
+
 from .protocol import Method, Settings, Traits, Truth
 
 __all__ = ["METHODS", "Method", "Settings", "Traits", "Truth", "make"]
@@ -23,9 +25,9 @@ METHODS: dict[str, tuple[str, str]] = {
     "leap": ("leap", "LEAP"),
     "ivae": ("ivae", "IVAE"),
     "pcl": ("pcl", "PCL"),
-    "mechtrace": ("ours", "Ours"),
+    "mechtrace": ("ours", "MechtraceMethod"),
     "algorithm1": ("ours", "Algorithm1"),
-    "gate": ("gate", "GateAlone"),
+    "gate": ("gating", "GatingNetwork"),
     "gaussian-hmm": ("hmm", "GaussianHMM"),
     "ar-hmm": ("hmm", "AutoregressiveHMM"),
     "change-points": ("changepoints", "ChangePoints"),
@@ -40,7 +42,20 @@ METHODS: dict[str, tuple[str, str]] = {
 
 
 def make(name: str, **settings: Any) -> Method:
-    """A method by its name; `settings` are fields of `Settings`, the same for all."""
+    """Make a method by its name.
+
+    Parameters
+    ----------
+    name : str
+        A key of `METHODS`.
+    **settings
+        Fields of `Settings`.
+
+    Raises
+    ------
+    ConfigError
+        If there is no such method.
+    """
     if name not in METHODS:
         raise ConfigError(f"there is no method {name!r}", fix=f"use one of {', '.join(METHODS)}")
     module, kind = METHODS[name]

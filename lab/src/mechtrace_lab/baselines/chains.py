@@ -13,8 +13,8 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
-class Smoothed:
-    """What forward-backward knows of the states."""
+class StatePosterior:
+    """State posteriors, expected transition counts and log-likelihood of a hidden Markov model."""
 
     posterior: Tensor  # (B, T, K)
     transitions: Tensor  # (K, K) expected number of moves, summed over series
@@ -22,7 +22,7 @@ class Smoothed:
 
 
 @torch.no_grad()
-def smooth(log_emission: Tensor, log_initial: Tensor, log_transition: Tensor) -> Smoothed:
+def smooth(log_emission: Tensor, log_initial: Tensor, log_transition: Tensor) -> StatePosterior:
     """Scaled forward-backward."""
     top = log_emission.amax(-1, keepdim=True)
     emission = (log_emission - top).exp()
@@ -43,13 +43,13 @@ def smooth(log_emission: Tensor, log_initial: Tensor, log_transition: Tensor) ->
     scaled = torch.stack(scales, 1)
     into = (after * emission / scaled)[:, 1:]
     counts = move * (before[:, :-1].flatten(0, 1).T @ into.flatten(0, 1))
-    return Smoothed(before * after, counts, (scaled.log() + top).sum((1, 2)))
+    return StatePosterior(before * after, counts, (scaled.log() + top).sum((1, 2)))
 
 
 def surrogate(
     log_emission: Tensor, log_initial: Tensor, log_transition: Tensor
-) -> tuple[Tensor, Smoothed]:
-    """Mean log-likelihood per series: its value, and its exact gradient without a long tape.
+) -> tuple[Tensor, StatePosterior]:
+    """Mean log-likelihood per series, with its exact gradient by Fisher's identity.
 
     By Fisher's identity the gradient of log p(x) is that of the expected complete log-likelihood
     with the posteriors held fixed.

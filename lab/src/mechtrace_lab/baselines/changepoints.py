@@ -7,11 +7,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..fit import Listener
-from ..series import Panel
-from ..windows import find_runs, split_runs, training_runs
+from mechtrace.data import Panel, find_runs, split_runs, training_runs
+from mechtrace.stage1 import Listener
+
 from .emissions import Emissions
-from .features import Features, balanced_rows, curves_of, optional
+from .features import WindowFeatures, balanced_rows, curves_of, optional
 from .protocol import Method, Traits, Truth
 
 #: The search is quadratic: of longer stretches, means of neighbouring rows are searched instead.
@@ -21,14 +21,11 @@ MIN_ROWS = 2
 
 
 class ChangePoints(Method):
-    """PELT for jumps of the mean, one-hot answers."""
+    """PELT change points of the mean; each segment belongs wholly to one regime."""
 
     traits = Traits(
         title="Change points",
         about="Jumps of the mean (PELT, BIC penalty); each stretch is its likeliest regime.",
-        labels=True,
-        latents=False,
-        weights=True,
         package="ruptures",
     )
 
@@ -36,7 +33,7 @@ class ChangePoints(Method):
         optional("ruptures")
         seed = self.settings.seed
         train, _ = split_runs(training_runs(panel, 0), self.settings.holdout, 0, seed)
-        self._features = Features.of(panel, train, seed)
+        self._features = WindowFeatures.of(panel, train, seed)
         rows, regime = balanced_rows(train, 0, seed)
         seen = self._features.at(panel, rows)
         self._emissions = Emissions.fit(seen, np.eye(len(panel.regimes))[regime], seen.shape[1])
@@ -60,7 +57,7 @@ class ChangePoints(Method):
 
 
 def change_points(noise: np.ndarray) -> list[int]:
-    """First rows of the stretches after the first, of rows (T, p) with unit noise.
+    """Detect the first rows of all segments but the first in rows (T, p) of unit noise.
 
     Twice the log-likelihood must rise by log T for each number that a change adds: p, its place.
     """

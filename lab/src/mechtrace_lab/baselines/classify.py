@@ -1,4 +1,4 @@
-"""Plain classifiers of rows and their past, and two yardsticks: nearest mean, straight line."""
+"""Classifiers of rows and their past, the nearest mean, and a straight line in time."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ..fit import Listener
-from ..series import Panel
-from ..windows import Runs, find_runs, split_runs, training_runs
-from .features import Features, balanced_rows, chunks, curves_of, optional
+from mechtrace.data import Panel, Runs, find_runs, split_runs, training_runs
+from mechtrace.stage1 import Listener
+
+from .features import WindowFeatures, balanced_rows, chunks, curves_of, optional
 from .protocol import Method, Traits, Truth
 
 
@@ -25,7 +25,7 @@ class Classifier(Method):
     def _learn(self, panel: Panel, listeners: Sequence[Listener], truth: Truth | None) -> None:
         lags, seed = self.settings.lags, self.settings.seed
         train = _training_part(self, panel, lags)
-        self._features = Features.of(panel, train, seed)
+        self._features = WindowFeatures.of(panel, train, seed)
         rows, regime = balanced_rows(train, lags, seed)
         self._model = self._new(len(panel.regimes))
         self._model.fit(self._features.windows(panel, rows, lags), regime)
@@ -50,9 +50,6 @@ class Logistic(Classifier):
     traits = Traits(
         title="Logistic regression",
         about="Probabilities of a logistic regression on a row and its past.",
-        labels=True,
-        latents=False,
-        weights=True,
         package="sklearn",
     )
 
@@ -67,9 +64,6 @@ class Boosting(Classifier):
     traits = Traits(
         title="Gradient boosting",
         about="Probabilities of gradient-boosted trees on a row and its past.",
-        labels=True,
-        latents=False,
-        weights=True,
         package="sklearn",
     )
 
@@ -85,9 +79,6 @@ class Discriminant(Classifier):
     traits = Traits(
         title="LDA",
         about="Probabilities of linear discriminant analysis on a row and its past.",
-        labels=True,
-        latents=False,
-        weights=True,
         package="sklearn",
     )
 
@@ -103,15 +94,12 @@ class NearestMean(Method):
     traits = Traits(
         title="Nearest mean",
         about="Each row belongs wholly to the regime with the nearest mean.",
-        labels=True,
-        latents=False,
-        weights=True,
     )
 
     def _learn(self, panel: Panel, listeners: Sequence[Listener], truth: Truth | None) -> None:
         seed = self.settings.seed
         train = _training_part(self, panel, 0)
-        self._features = Features.of(panel, train, seed)
+        self._features = WindowFeatures.of(panel, train, seed)
         rows, regime = balanced_rows(train, 0, seed)
         owned = np.eye(len(panel.regimes))[regime]
         sums = owned.T @ self._features.at(panel, rows)
@@ -132,7 +120,7 @@ class NearestMean(Method):
 
 
 class StraightLine(NearestMean):
-    """A sanity row: what correlation does a line give that looks at the ends alone?
+    """A straight line in time between the regimes of both ends, as a reference for correlations.
 
     On short recordings of one change it is high, so a high correlation proves nothing there.
     """
@@ -140,9 +128,6 @@ class StraightLine(NearestMean):
     traits = Traits(
         title="Straight line",
         about="A line in time between the regimes of the first and the last tenth.",
-        labels=True,
-        latents=False,
-        weights=True,
     )
 
     def _weights(self, panel: Panel) -> list[np.ndarray]:

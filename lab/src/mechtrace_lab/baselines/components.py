@@ -1,4 +1,4 @@
-"""d small networks eps_i = g_i(context, history, z_i), one for each latent, as one program.
+"""d small networks eps_i = g_i(context, history, z_i), one per latent, evaluated in parallel.
 
 The density of z_t given its past follows by a change of variables, component by component:
 log p = sum_i log N(eps_i) + log |d eps_i / d z_i|. The derivative travels beside the forward pass.
@@ -11,7 +11,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from ..experts import gaussian_log_prob, product, with_tangent
+from mechtrace.stage1 import gaussian_log_prob, product, with_tangent
 
 #: Slopes below this count as this: in float32 their logarithm would be noise.
 MIN_SLOPE = 1e-8
@@ -20,7 +20,7 @@ CHUNK = 512
 
 
 class ParallelLinear(nn.Module):
-    """C linear layers side by side, each with the start that a single one would have."""
+    """C linear layers in parallel, each initialised as a single one would be."""
 
     def __init__(self, copies: int, inputs: int, outputs: int) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ class ComponentNets(nn.Module):
         )
 
     def shift(self, context: Tensor) -> Tensor:
-        """What a context (..., C) adds to the first layer of all networks: (..., d * hidden)."""
+        """Contribution of a context (..., C) to all first layers, (..., d * hidden)."""
         return context @ self.of_context
 
     def forward(
@@ -69,7 +69,7 @@ class ComponentNets(nn.Module):
         shifts: Tensor | None = None,
         gates: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """eps and d eps_i / d z_i, both (..., N, d), of z (..., N, d) and history (..., N, L*d).
+        """Eps and d eps_i / d z_i, both (..., N, d), of z (..., N, d) and history (..., N, L*d).
 
         A row is shifted by `shares` (..., N, M) of the `shifts` (M, d * hidden); `gates` (L*d, d)
         say how much of an entry of the history each network sees.
@@ -99,12 +99,12 @@ class ComponentNets(nn.Module):
 
 
 def change_of_variables(eps: Tensor, slope: Tensor) -> Tensor:
-    """log p(z | history) of independent standard normal eps: (..., d) -> (...)."""
+    """Log p(z | history) of independent standard normal eps: (..., d) -> (...)."""
     return (gaussian_log_prob(eps) + log_slope(slope)).sum(-1)
 
 
 def log_slope(slope: Tensor) -> Tensor:
-    """log |d eps_i / d z_i|, bounded below."""
+    """Log |d eps_i / d z_i|, bounded below."""
     return slope.abs().clamp_min(MIN_SLOPE).log()
 
 

@@ -1,4 +1,4 @@
-"""What a state makes of its past: a linear regression with full noise covariance for each."""
+"""Linear-Gaussian autoregressive emissions, with a full noise covariance for each state."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FLOOR = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Emissions:
-    """Of each state, present = effects of [1, past] + noise; without a past, a plain Gaussian.
+    """Emissions present = effects [1, past] + noise of each state; Gaussian without a past.
 
     A row of data is [past, present] side by side, the past possibly of no columns.
     """
@@ -25,12 +25,12 @@ class Emissions:
 
     @classmethod
     def fit(cls, rows: np.ndarray, weights: np.ndarray, width: int) -> Self:
-        """Weighted least squares; `weights` (n, K) say how much each state owns a row."""
+        """Fit by weighted least squares; `weights` (n, K) are responsibilities of states."""
         return cls.from_moments(moments(rows, weights), width)
 
     @classmethod
     def from_moments(cls, moments: np.ndarray, width: int) -> Self:
-        """From sums of [1, past, present] x [1, past, present] (K, q, q) and the present's width.
+        """Compute from second moments (K, q, q) of [1, past, present]; `width` is of the present.
 
         The covariance is shrunk towards its diagonal, as if that had been seen in `width` rows.
         """
@@ -52,7 +52,7 @@ class Emissions:
 
     @property
     def states(self) -> int:
-        """How many states there are."""
+        """Number of states."""
         return len(self.covariance)
 
     def log_likelihood(self, rows: np.ndarray) -> np.ndarray:
@@ -66,11 +66,11 @@ class Emissions:
 
 
 def moments(rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Sums (K, q, q) of products of [1, past, present], by the share of each state in a row."""
+    """Weighted second moments (K, q, q) of [1, past, present] for each state."""
     both = with_constant(rows)
     return np.stack([(both * share[:, None]).T @ both for share in weights.T])
 
 
 def with_constant(rows: np.ndarray) -> np.ndarray:
-    """A leading column of ones."""
+    """Prepend a column of ones."""
     return np.concatenate([np.ones((len(rows), 1)), rows], axis=1)

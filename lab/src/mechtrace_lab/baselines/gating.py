@@ -1,4 +1,4 @@
-"""Gate: a classifier of regimes as a stand-in for stage 2, the paper's "Stage 1 only" (E.6).
+"""Gating network: a classifier of regimes instead of stage 2, the paper's "Stage 1 only" (E.6).
 
 It learns to name the regime of a step from the latents of the step and those before, on pure
 recordings alone, and its probabilities are taken for alpha(t). It is here to be compared with: a
@@ -8,20 +8,19 @@ probability says how likely one regime is at work alone, not how much of each is
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .errors import DataError
-from .nets import SkipMLP
-from .windows import Runs, find_runs, split_runs, training_runs
+from mechtrace.data import Panel, Runs, find_runs, split_runs, training_runs
+from mechtrace.errors import DataError
+from mechtrace.estimator import Trace
+from mechtrace.stage1 import FitRun, SkipMLP
 
-if TYPE_CHECKING:
-    from .estimator import Trace
-    from .series import Panel
+from .ours import TraceMethod
+from .protocol import Traits
 
 BATCH = 1024
 #: Share of the series that decides when to stop, and for how many epochs it may get no better.
@@ -43,6 +42,7 @@ class Gate:
     @torch.no_grad()
     def weights(self, panel: Panel) -> list[np.ndarray]:
         """Probabilities (T, K) of each series; NaN where the past is not complete."""
+        panel = self.trace.prepared(panel)
         latents = np.concatenate(self.trace.encode(panel))
         out = np.full((len(latents), len(self.trace.regimes_)), np.nan)
         rows = find_runs(panel, by_regime=False).rows_with_past(self.past)
@@ -63,12 +63,13 @@ def fit_gate(
     epochs: int = 60,
     lr: float = 3e-3,
 ) -> Gate:
-    """Train a gate on the labelled rows of a panel; `past` steps are seen beside the present one.
+    """Train a gating network on the labelled rows of a panel.
 
     By default as many as the experts see. The gate of the epoch with the least cross-entropy on
     held-out series is kept.
     """
     past = trace.config().model.lags if past is None else past
+    panel = trace.prepared(panel)
     runs = training_runs(panel, past)
     if panel.regimes != trace.regimes_:
         raise DataError(
@@ -119,6 +120,24 @@ def _examples(latents: np.ndarray, runs: Runs, past: int) -> tuple[Tensor, Tenso
 
 
 def _windows(latents: np.ndarray, rows: np.ndarray, past: int) -> Tensor:
-    """The latents of each row and of the rows before it, side by side."""
+    """Concatenate the latents of each row and of the rows before it."""
     seen = [latents[rows - lag] for lag in range(past + 1)]
     return torch.from_numpy(np.concatenate(seen, axis=1)).float()
+
+
+class GatingNetwork(TraceMethod):
+    """Regime probabilities of a gating network on the unaligned latents of a Trace."""
+
+    traits = Traits(
+        title="Gating network",
+        about="Regime probabilities of a network that sees the latents of mechtrace.",
+        latents=True,
+    )
+    align = False
+
+    def _conclude(self, trace: Trace, run: FitRun) -> None:
+        super()._conclude(trace, run)
+        self.gate_ = fit_gate(trace, run.panel, seed=self.settings.seed)
+
+    def _weights(self, panel: Panel) -> list[np.ndarray]:
+        return self.gate_.weights(panel)

@@ -12,10 +12,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..errors import DataError
-from ..fit import Listener
-from ..series import Panel
-from ..windows import find_runs, training_runs
+from mechtrace.data import Panel, find_runs, training_runs
+from mechtrace.errors import DataError
+from mechtrace.stage1 import Listener
+
 from .features import curves_of, optional
 from .protocol import Method, Traits, Truth
 
@@ -62,7 +62,7 @@ def flow_direction(frames: np.ndarray, chord: int = CHORD, *, ego: bool = True) 
 
 
 def flow_in_boxes(frames: np.ndarray, boxes: np.ndarray, chord: int = CHORD) -> np.ndarray:
-    """The same of what moves in a box (left, top, width, height) of each grey frame.
+    """Direction of what moves in a box (left, top, width, height) of each grey frame.
 
     The motion of the camera has to be taken out of the frames before, if at all.
     """
@@ -79,7 +79,7 @@ def flow_in_boxes(frames: np.ndarray, boxes: np.ndarray, chord: int = CHORD) -> 
 
 
 class Heuristic(Method):
-    """Weights (1 - a, a) from a steepness a; labels say which regime is the steep one."""
+    """Weights (1 - a, a) from the vertical share a of the motion."""
 
     def _learn(self, panel: Panel, listeners: Sequence[Listener], truth: Truth | None) -> None:
         self._check_kind(panel)
@@ -130,9 +130,6 @@ class Centroid(Heuristic):
     traits = Traits(
         title="Centroid tracking",
         about="Direction in which the tracked centre moves.",
-        labels=True,
-        latents=False,
-        weights=True,
     )
 
     def _check_kind(self, panel: Panel) -> None:
@@ -154,9 +151,6 @@ class OpticalFlow(Heuristic):
     traits = Traits(
         title="Optical flow",
         about="Direction in which the moving pixels of grey frames go.",
-        labels=True,
-        latents=False,
-        weights=True,
         package="cv2",
     )
     #: whether the motion of the frame's border is taken away

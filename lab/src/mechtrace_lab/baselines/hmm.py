@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DataError
-from ..fit import Listener
-from ..series import Panel
-from ..windows import Runs, find_runs, split_runs, training_runs
+from mechtrace.data import Panel, Runs, find_runs, split_runs, training_runs
+from mechtrace.errors import DataError
+from mechtrace.stage1 import Listener
+
 from .emissions import Emissions, moments
-from .features import CHUNK_ROWS, Features, balanced_rows, curves_of, optional
+from .features import CHUNK_ROWS, WindowFeatures, balanced_rows, curves_of, optional
 from .protocol import Method, Traits, Truth
 
 #: Among these, spliced held-out series choose: expected stays, in rows, and powers to which the
@@ -34,14 +34,12 @@ EM_BLOCK = 20
 
 
 class GaussianHMM(Method):
-    """States with a mean and a covariance each."""
+    """Hidden Markov model with Gaussian emissions."""
 
     traits = Traits(
         title="Gaussian HMM",
         about="State posteriors of a hidden Markov model with Gaussian emissions.",
         labels=False,
-        latents=False,
-        weights=True,
         package="hmmlearn",
     )
 
@@ -60,7 +58,7 @@ class GaussianHMM(Method):
         seed, past = self.settings.seed, self._past
         runs = training_runs(panel, past)
         train, held = split_runs(runs, self.settings.holdout, past, seed)
-        self._features = Features.of(panel, train, seed)
+        self._features = WindowFeatures.of(panel, train, seed)
         rows, regime = balanced_rows(train, past, seed)
         seen = self._features.windows(panel, rows, past)
         owned = np.eye(len(panel.regimes))[regime]
@@ -99,7 +97,7 @@ class GaussianHMM(Method):
         order = rng.permutation(len(runs))
         enough = int(np.searchsorted(np.cumsum(runs.length[order]), EM_ROWS)) + 1
         runs = runs.where(np.sort(order[:enough]))
-        self._features = Features.of(panel, runs, self.settings.seed)
+        self._features = WindowFeatures.of(panel, runs, self.settings.seed)
         seen = self._features.windows(panel, runs.rows_with_past(self._past), self._past)
         self._model = _best_of_em(
             seen, runs.length - self._past, self.settings.states, self._width(seen), rng
@@ -120,14 +118,12 @@ class GaussianHMM(Method):
 
 
 class AutoregressiveHMM(GaussianHMM):
-    """States with a linear regression on the rows before."""
+    """Hidden Markov model with linear autoregressive emissions."""
 
     traits = Traits(
         title="Autoregressive HMM",
         about="State posteriors of a hidden Markov model with linear autoregressive emissions.",
         labels=False,
-        latents=False,
-        weights=True,
         package="hmmlearn",
     )
 
@@ -137,7 +133,7 @@ class AutoregressiveHMM(GaussianHMM):
 
 
 def sticky(states: int, stay: float) -> np.ndarray:
-    """A transition matrix that stays for so many rows on average, then goes anywhere else."""
+    """Transition matrix with an expected stay of so many rows and uniform departures."""
     if states == 1:
         return np.ones((1, 1))
     leave = 1 / stay
@@ -196,7 +192,7 @@ def _ready_model(emissions: Emissions, matrix: np.ndarray, power: float = 1.0) -
 def _best_of_em(
     seen: np.ndarray, lengths: np.ndarray, states: int, width: int, rng: np.random.Generator
 ) -> Any:
-    """EM from clusters of rows, then from random blocks; the likeliest model wins."""
+    """Run EM from several starts and return the model of the highest likelihood."""
     best, best_score = None, -np.inf
     for start in range(EM_STARTS):
         owner = _clusters(seen, states, rng) if start == 0 else _blocks(lengths, states, rng)
@@ -222,7 +218,7 @@ def _blocks(lengths: np.ndarray, states: int, rng: np.random.Generator) -> np.nd
 
 
 def _label_changes(panel: Panel, without: np.ndarray) -> np.ndarray:
-    """How often a row of one regime follows one of another (K, K), but in these series."""
+    """Count transitions (K, K) between labels of neighbouring rows, leaving out some series."""
     codes = np.full(panel.rows, -1) if panel.codes is None else panel.codes.astype(np.int64)
     known = (codes >= 0) & panel.observed() & ~np.isin(panel.series_index(), without)
     follows = known[1:] & known[:-1] & ~panel.breaks()[1:]

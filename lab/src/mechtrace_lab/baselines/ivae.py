@@ -13,11 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import DataError
-from ..experts import HALF_LOG_2PI, gaussian_log_prob
-from ..model import Learner
-from ..nets import MLP, split_posterior
-from ..series import Panel
+from mechtrace.data import Panel
+from mechtrace.errors import DataError
+from mechtrace.stage1 import HALF_LOG_2PI, MLP, Learner, gaussian_log_prob, split_posterior
+
 from .protocol import Traits
 from .trained import Recipe, TrainedMethod
 
@@ -94,7 +93,7 @@ class DomainVAE(Learner):
 class IVAE(TrainedMethod):
     """iVAE behind the common protocol.
 
-    Its authors show 32 to 64 rows drawn at random in a step. Ours come as series, whose rows
+    Its authors show 32 to 64 rows drawn at random in a step. Here rows come in series and
     resemble each other; 8 of 50 rows, at least one of each regime, are near to that. More would
     leave fewer steps of the same budget, and it needs thousands.
     """
@@ -102,7 +101,6 @@ class IVAE(TrainedMethod):
     traits = Traits(
         title="iVAE",
         about="VAE of single rows whose latents have a variance of their own in each domain",
-        labels=True,
         latents=True,
         weights=False,
         labels_to_encode=True,

@@ -13,9 +13,16 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
 
-from ..experts import gaussian_log_prob, stack_history
-from ..model import Learner, weighted_loss
-from ..nets import MLP, SLOPE, split_posterior
+from mechtrace.stage1 import (
+    MLP,
+    SLOPE,
+    Learner,
+    gaussian_log_prob,
+    split_posterior,
+    stack_history,
+    weighted_loss,
+)
+
 from .components import ComponentNets, log_slope
 from .protocol import Traits
 from .splines import RationalSplines
@@ -30,7 +37,7 @@ PACE = 0.05
 
 
 @dataclass(frozen=True)
-class Terms:
+class LeapTerms:
     """Of every step, (K, B, T): squared error and log q - log p; and what else is minimised."""
 
     squared_error: Tensor
@@ -60,7 +67,7 @@ class NoisePriorVAE(Learner):
         self.discriminator = MLP([latents, *[HIDDEN] * 3, 2])
 
     def groups(self) -> list[tuple[list[nn.Parameter], float]]:
-        """The discriminator learns at its own pace."""
+        """Parameter groups: the discriminator has its own learning rate."""
         own = list(self.discriminator.parameters())
         others = [p for n, p in self.named_parameters() if not n.startswith("discriminator.")]
         return [(others, 1.0), (own, PACE)]
@@ -106,7 +113,7 @@ class NoisePriorVAE(Learner):
     # -- prior ---------------------------------------------------------------------------------
 
     def residuals(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """eps and d eps_i / d z_i of the steps that have a past, (K, B, T - L, d)."""
+        """Eps and d eps_i / d z_i of the steps that have a past, (K, B, T - L, d)."""
         gates = self.gate_logits.sigmoid()
         return self.prior(z[..., self.lags :, :], stack_history(z, self.lags), gates=gates)
 
@@ -119,7 +126,7 @@ class NoisePriorVAE(Learner):
 
     # -- loss ----------------------------------------------------------------------------------
 
-    def forward(self, x: Tensor, noise: Tensor, valid: Tensor | None = None) -> Terms:
+    def forward(self, x: Tensor, noise: Tensor, valid: Tensor | None = None) -> LeapTerms:
         """Parts of the loss from one sample of the posterior."""
         x = self.standardise(x)
         z, _, log_scale = self.posterior(x, noise, valid)
@@ -130,7 +137,7 @@ class NoisePriorVAE(Learner):
         real: Tensor | int = 1 if valid is None else valid
         late = None if valid is None else valid[..., self.lags :]
         dependence, own = self._total_correlation(eps, noise[..., self.lags :, :], late)
-        return Terms(
+        return LeapTerms(
             squared_error=real * (x - self.decoder(z)).square().sum(-1),
             divergence=real * (density - torch.cat([first, later], dim=-1)),
             dependence=dependence,
@@ -153,16 +160,16 @@ class NoisePriorVAE(Learner):
         rows = real.sum().clamp_min(1)
         return (real * (joint - apart)).sum() / rows, (real * own).sum() / rows
 
-    def loss(self, terms: Terms, training_rows: int = 0) -> Tensor:
+    def loss(self, terms: LeapTerms, training_rows: int = 0) -> Tensor:
         """The authors' parts, and the discriminator's own beside them."""
         other = DEPENDENCE * terms.dependence + GATES * terms.gates
         return self._weighted(terms) + other + terms.discriminator
 
-    def score(self, terms: Terms) -> Tensor:
+    def score(self, terms: LeapTerms) -> Tensor:
         """Minus the validation loss, without the parts that only regularise."""
         return -self._weighted(terms)
 
-    def _weighted(self, terms: Terms) -> Tensor:
+    def _weighted(self, terms: LeapTerms) -> Tensor:
         return weighted_loss(terms.squared_error, terms.divergence, self.lags, BETA, GAMMA)
 
 
@@ -183,7 +190,6 @@ class LEAP(TrainedMethod):
     traits = Traits(
         title="LEAP",
         about="sequential VAE with one component-wise prior and a noise of each known domain",
-        labels=True,
         latents=True,
         weights=False,
     )

@@ -15,13 +15,12 @@ import torch
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor, nn
 
-from ..experts import HALF_LOG_2PI, stack_history
-from ..nets import MLP
-from ..series import Panel
-from ..windows import Runs, crop_rows, find_runs
+from mechtrace.data import Panel, Runs, crop_rows, find_runs
+from mechtrace.stage1 import HALF_LOG_2PI, MLP, stack_history
+
 from .chains import best_path, smooth, surrogate
 from .protocol import Traits
-from .tdrl import HIDDEN, TemporalPriorVAE, Terms
+from .tdrl import HIDDEN, TdrlTerms, TemporalPriorVAE
 from .trained import Recipe, TrainedMethod
 
 #: The chain learns twice as fast as the rest (1e-3 against 5e-4), with this decay in its loss.
@@ -52,7 +51,7 @@ class SwitchingChain(nn.Module):
         )
 
     def decay(self) -> Tensor:
-        """Half the squared size of all weights: Adam's decay as part of the loss."""
+        """Weight decay of Adam as part of the loss."""
         return 0.5 * torch.stack([p.square().sum() for p in self.parameters()]).sum()
 
 
@@ -76,12 +75,12 @@ class SwitchingVAE(TemporalPriorVAE):
         self.register_buffer("order", torch.arange(states))
 
     def groups(self) -> list[tuple[list[nn.Parameter], float]]:
-        """The chain at its own pace."""
+        """Parameter groups: the chain has its own learning rate."""
         chain = list(self.chain.parameters())
         rest = [p for n, p in self.named_parameters() if not n.startswith("chain.")]
         return [(rest, 1.0), (chain, PACE)]
 
-    def forward(self, x: Tensor, noise: Tensor, valid: Tensor | None = None) -> Terms:
+    def forward(self, x: Tensor, noise: Tensor, valid: Tensor | None = None) -> TdrlTerms:
         """TDRL's parts, with the chain's states as domains, and the chain's own loss."""
         rows = self.standardise(x).flatten(0, 1)
         emission, initial, transition = self.chain.parts(rows)
@@ -114,7 +113,7 @@ class SwitchingVAE(TemporalPriorVAE):
 
 
 class NCTRL(TrainedMethod):
-    """What hard and soft gating share."""
+    """Common part of hard and soft gating."""
 
     gating: Literal["hard", "soft"]
     recipe = Recipe(lr=5e-4, batch=64, weight_decay=1e-4)
@@ -125,7 +124,7 @@ class NCTRL(TrainedMethod):
         return SwitchingVAE(shape, settings.latents, settings.lags, regimes, self.gating)
 
     def _after_training(self, panel: Panel, train: Runs) -> None:
-        """Give each state the name of the regime that it meets most often, one to one."""
+        """Match states to regimes one to one by how often they coincide."""
         if panel.codes is None:
             return
         order = cast(SwitchingVAE, self._model).order
@@ -152,7 +151,7 @@ class NCTRL(TrainedMethod):
 
 
 class HardNCTRL(NCTRL):
-    """One state at a time."""
+    """NCTRL with the most likely state path."""
 
     gating = "hard"
     traits = Traits(
@@ -160,12 +159,11 @@ class HardNCTRL(NCTRL):
         about="TDRL with unknown domains: the best path of a hidden Markov chain",
         labels=False,
         latents=True,
-        weights=True,
     )
 
 
 class SoftNCTRL(NCTRL):
-    """Posteriors of the states."""
+    """NCTRL with posterior probabilities of the states."""
 
     gating = "soft"
     traits = Traits(
@@ -173,5 +171,4 @@ class SoftNCTRL(NCTRL):
         about="TDRL with unknown domains: state posteriors of a hidden Markov chain",
         labels=False,
         latents=True,
-        weights=True,
     )

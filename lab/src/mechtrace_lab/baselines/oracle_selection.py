@@ -1,4 +1,4 @@
-"""Oracle selection: which weights of a training run match known latents best."""
+"""Oracle selection: the checkpoint whose latents match the true ones best."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 from torch import Tensor
 
-from ..fit import Progress
-from ..model import Learner
-from ..series import Panel
+from mechtrace.data import Panel
+from mechtrace.stage1 import Learner, Progress
+
 from .protocol import Truth
 
 

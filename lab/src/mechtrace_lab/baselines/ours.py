@@ -1,4 +1,4 @@
-"""This package's own method, with its two ways to recover weights, as one among the others."""
+"""mechtrace and the paper's Algorithm 1 behind the common protocol."""
 
 from __future__ import annotations
 
@@ -10,20 +10,19 @@ from typing import ClassVar, cast
 
 import numpy as np
 
-from .. import latents
-from ..estimator import Trace
-from ..fit import Listener, resolve_device
-from ..metrics import linear_r2
-from ..recover.trajectory import Trajectory
-from ..series import Panel
-from ..training import DEFAULT_BATCH, Run
-from ..windows import training_runs
+from mechtrace.data import Panel, training_runs
+from mechtrace.estimator import Trace
+from mechtrace.metrics import linear_r2
+from mechtrace.stage1 import DEFAULT_BATCH, FitRun, Listener, resolve_device
+from mechtrace.stage1 import encoding as latents
+from mechtrace.stage2 import Trajectory
+
+from .oracle_selection import BestMatch
 from .protocol import Method, Settings, Traits, Truth
-from .selection import BestMatch
 
 
 def trace_for(settings: Settings, panel: Panel, *, align: bool) -> Trace:
-    """A Trace of the default recipe whose training shows as many transitions as are allowed."""
+    """Make a Trace with default settings and as many steps as the budget of transitions allows."""
     longest = int(training_runs(panel, settings.lags).length.max())
     new = max(1, min(settings.window, longest) - settings.lags)
     regimes = len(panel.regimes)
@@ -41,37 +40,37 @@ def trace_for(settings: Settings, panel: Panel, *, align: bool) -> Trace:
     )
 
 
-class Traced(Method):
-    """What all methods around a Trace share: the fit, its latents and the oracle's choice."""
+class TraceMethod(Method):
+    """A method around a Trace: fit, latents and oracle selection."""
 
     align: ClassVar[bool] = True
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self._match: tuple[Run, BestMatch] | None = None
+        self._match: tuple[FitRun, BestMatch] | None = None
 
     def _learn(self, panel: Panel, listeners: Sequence[Listener], truth: Truth | None) -> None:
         trace = trace_for(self.settings, panel, align=self.align)
-        run = Run.prepare(panel, trace.config())
+        run = FitRun.prepare(panel, trace.config())
         match = None
         if truth is not None:
             match = BestMatch(
                 run.model,
                 truth,
-                lambda p: latents.encode(run.model, run.seen(p)).arrays(),
+                lambda p: latents.encode(run.model, run.as_channels(p)).arrays(),
                 linear_r2,
             )
         run.train([*listeners, match] if match else listeners)
         self._match = (run, match) if match else None
         self._conclude(trace, run)
 
-    def _conclude(self, trace: Trace, run: Run) -> None:
-        """All that follows the training of a model."""
+    def _conclude(self, trace: Trace, run: FitRun) -> None:
+        """Complete the fit after training."""
         self.trace_ = trace.conclude(run, progress=False)
         self.regimes_ = trace.regimes_
 
     def oracle_selected(self) -> Method:
-        """This method with the weights that matched the truth best, measured and aligned anew."""
+        """Return this method with the checkpoint that matched the true latents best."""
         if self._match is None:
             return self
         run, match = self._match
@@ -86,15 +85,13 @@ class Traced(Method):
         return self.trace_.encode(panel)
 
 
-class Ours(Traced):
+class MechtraceMethod(TraceMethod):
     """Trace with the default recipe; the state-space recovery of stage 2."""
 
     traits = Traits(
         title="mechtrace",
         about="One mechanism per regime, aligned latents, weights by the state-space recovery.",
-        labels=True,
         latents=True,
-        weights=True,
     )
     recovery: ClassVar[str] = "state-space"
 
@@ -103,20 +100,18 @@ class Ours(Traced):
         return [path.alpha for path in (found if isinstance(found, list) else [found])]
 
     def pooled(self, panel: Panel) -> np.ndarray | None:
-        """One curve from the evidence of all series together."""
+        """Recover one curve from all series together."""
         self._check(panel)
         found = self.trace_.recover(panel, method=self.recovery, pool=True)
         return cast(Trajectory, found).alpha
 
 
-class Algorithm1(Ours):
+class Algorithm1(MechtraceMethod):
     """The same model; weights by the paper's algorithm 1."""
 
     traits = Traits(
         title="Algorithm 1",
         about="The model of mechtrace; latents projected on the simplex of the regime means.",
-        labels=True,
         latents=True,
-        weights=True,
     )
     recovery = "algorithm1"

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..model import Learner
-from ..nets import MLP, SLOPE
+from mechtrace.stage1 import MLP, SLOPE, Learner
+
 from .components import ParallelLinear
 from .protocol import Traits
 from .trained import Recipe, TrainedMethod
@@ -75,7 +75,7 @@ class Contrast(Learner):
 
 @torch.no_grad()
 def _at_full_size(model: Contrast) -> None:
-    """Start so that no layer shrinks what it is given.
+    """Initialise so that no layer shrinks its input.
 
     Five layers as narrow as x, with the usual start, let through a hundredth of the signal and
     mostly of one direction; from there the contrast leads to mixtures of the sources.

@@ -1,4 +1,4 @@
-"""What every compared method offers: learn from a panel, encode it, say how much of each regime.
+"""The protocol of compared methods: fit a panel, encode it, and recover regime weights.
 
 A method that has no latents answers None to `encode`, one that cannot say how much of each regime
 is at work answers None to `weights`; `Traits` say so beforehand. What a method cannot do with
@@ -14,27 +14,27 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from ..errors import ConfigError, DataError, NotFitted
-from ..fit import Listener
-from ..series import Panel
+from mechtrace.data import Panel
+from mechtrace.errors import ConfigError, DataError, NotFitted
+from mechtrace.stage1 import Listener
 
 
 @dataclass(frozen=True)
 class Traits:
-    """What a person should know about a method before it runs."""
+    """Properties of a method that are known before it runs."""
 
     title: str  # as its authors write it
     about: str  # one sentence
-    labels: bool  # learning needs regime labels
-    latents: bool  # `encode` gives latents
-    weights: bool  # `weights` gives curves
+    labels: bool = True  # learning needs regime labels
+    latents: bool = False  # `encode` gives latents
+    weights: bool = True  # `weights` gives curves
     labels_to_encode: bool = False  # also recordings that are only encoded must be labelled
     package: str = ""  # an optional package that it cannot do without, as it is imported
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What all methods are given alike; the rest of a method's recipe is its authors'."""
+    """Settings that all methods share; everything else is as its authors publish it."""
 
     latents: int = 8
     lags: int = 2
@@ -55,7 +55,7 @@ class Settings:
     evaluations: int = 20
 
     def __post_init__(self) -> None:
-        """Refuse values that no method can have."""
+        """Raise on values that are out of range."""
         for name in ("latents", "lags", "states", "window", "transitions", "evaluations"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} = {getattr(self, name)}", fix="make it at least 1")
@@ -67,14 +67,14 @@ class Settings:
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """Recordings of which the latents are known; only oracle selection may look at them."""
+    """Recordings with known latents, used by oracle selection only."""
 
     panel: Panel
     latents: Sequence[np.ndarray]  # (T, d) of each series
 
 
 class Method(ABC):
-    """One way to learn regimes from recordings."""
+    """A method that learns regimes from recordings."""
 
     traits: ClassVar[Traits]
 
@@ -143,7 +143,7 @@ class Method(ABC):
         return np.mean(curves, axis=0)
 
     def oracle_selected(self) -> Method:
-        """This method as it was when it matched the truth best; itself if nothing was selected."""
+        """Return this method with the checkpoint that matched the truth best, or itself."""
         return self
 
     def _encode(self, panel: Panel) -> list[np.ndarray]:

@@ -1,4 +1,4 @@
-"""Figures that the authors of the compared methods print for their own worlds.
+"""Results that the authors of the compared methods publish for their own worlds.
 
 A row without a value is a figure that could not be read anywhere; nobody should fill it in from
 memory. The tables of the papers themselves could not be read: `found` is the text that a value was
@@ -38,8 +38,8 @@ BOTH = f"{ROUNDED}, one figure for both data sets (mixing of 2 and of 3 layers)"
 
 
 @dataclass(frozen=True)
-class Printed:
-    """One figure: of which method, in which world, and how we know."""
+class PublishedResult:
+    """A published value: method, world, metric and source."""
 
     method: str
     world: str  # a name of `worlds.peers`
@@ -51,24 +51,34 @@ class Printed:
     found: str | None = None  # where it was read
     note: str = ""
 
+    def __post_init__(self) -> None:
+        if (self.value is None) != (self.found is None):
+            raise ValueError("a value needs the place where it was read, and a place a value")
+        if self.value is not None and not 0 <= self.value <= 1:
+            raise ValueError(f"MCC and accuracy are shares, and {self.value} is none")
+        if self.spread is not None and not (self.value is not None and self.spread > 0):
+            raise ValueError("a spread is positive and belongs to a value")
+        if self.secondary and not self.note:
+            raise ValueError("a value read elsewhere needs a note on how far to trust that text")
+
     @property
     def secondary(self) -> bool:
-        """Whether the value was read somewhere else than where it is printed first."""
+        """Whether the value was read in a secondary source."""
         return self.found is not None and self.found != self.source
 
 
 #: All figures, world by world.
-PRINTED: tuple[Printed, ...] = (
+PUBLISHED: tuple[PublishedResult, ...] = (
     *(
-        Printed("TDRL", "tdrl", setting, "MCC", TDRL)
+        PublishedResult("TDRL", "tdrl", setting, "MCC", TDRL)
         for setting in ("fixed dynamics", "changing dynamics", "modular shifts")
     ),
     *(
-        Printed(method, "tdrl", "changing dynamics", "MCC", TDRL)
+        PublishedResult(method, "tdrl", "changing dynamics", "MCC", TDRL)
         for method in ("LEAP", "iVAE", "PCL", "SlowVAE", "BetaVAE")
     ),
     *(
-        Printed(method, "nctrl", "data sets A and B", "MCC", NCTRL, mcc, None, NOTES, BOTH)
+        PublishedResult(method, "nctrl", "data sets A and B", "MCC", NCTRL, mcc, None, NOTES, BOTH)
         for method, mcc in (
             ("NCTRL", 0.99),
             ("TDRL", 0.78),
@@ -77,10 +87,10 @@ PRINTED: tuple[Printed, ...] = (
             ("BetaVAE", 0.46),
         )
     ),
-    Printed(
+    PublishedResult(
         "NCTRL", "nctrl", "data sets A and B", "state accuracy", NCTRL, 0.90, None, NOTES, BOTH
     ),
-    Printed(
+    PublishedResult(
         "LEAP",
         "leap",
         "synthetic, 8 latents, 2 lags",
@@ -92,14 +102,16 @@ PRINTED: tuple[Printed, ...] = (
         f"{ROUNDED}; the setting is not named, but its ablation has the flows of changing noise",
     ),
     *(
-        Printed(method, "leap", "synthetic, ablation", "MCC", LEAP, mcc, None, NOTES, ROUNDED)
+        PublishedResult(
+            method, "leap", "synthetic, ablation", "MCC", LEAP, mcc, None, NOTES, ROUNDED
+        )
         for method, mcc in (
             ("LEAP without prior, flows and discriminator", 0.45),
             ("LEAP with the prior only", 0.72),
             ("LEAP without discriminator", 0.94),
         )
     ),
-    Printed(
+    PublishedResult(
         "iVAE",
         "ivae",
         "40 segments of 1,000 points, 5 sources, 3 layers",
@@ -110,7 +122,7 @@ PRINTED: tuple[Printed, ...] = (
         ISSUE,
         "a reader's 'about 90%' of the authors' figure, which is a plot",
     ),
-    Printed(
+    PublishedResult(
         "iVAE",
         "ivae",
         "40 segments of 1,000 points, 5 sources, 3 layers, uncentred, xtanh activation",
@@ -122,5 +134,5 @@ PRINTED: tuple[Printed, ...] = (
         "measured by others who reproduced another paper, not by the authors; its sources are"
         " uncentred and its activation is not LeakyReLU, unlike in our world",
     ),
-    Printed("PCL", "pcl", "autoregressive sources", "mean absolute correlation", PCL),
+    PublishedResult("PCL", "pcl", "autoregressive sources", "mean absolute correlation", PCL),
 )

@@ -11,9 +11,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ..experts import gaussian_log_prob, stack_history
-from ..model import Learner, weighted_loss
-from ..nets import MLP, split_posterior
+from mechtrace.stage1 import (
+    MLP,
+    Learner,
+    gaussian_log_prob,
+    split_posterior,
+    stack_history,
+    weighted_loss,
+)
+
 from .components import ComponentNets, change_of_variables
 from .protocol import Traits
 from .trained import Recipe, TrainedMethod
@@ -25,7 +31,7 @@ CONTEXT_LAYERS = 2
 
 
 @dataclass(frozen=True)
-class Terms:
+class TdrlTerms:
     """Of every step of a batch, (K, B, T): squared error of the reconstruction, log q - log p."""
 
     squared_error: Tensor
@@ -58,7 +64,7 @@ class TemporalPriorVAE(Learner):
         """Step by step."""
         return split_posterior(self.encoder(self.standardise(x)))
 
-    def forward(self, x: Tensor, noise: Tensor, valid: Tensor | None = None) -> Terms:
+    def forward(self, x: Tensor, noise: Tensor, valid: Tensor | None = None) -> TdrlTerms:
         """Block k is of domain k."""
         kinds, batch, steps, _ = noise.shape
         domain = torch.eye(kinds, dtype=noise.dtype, device=noise.device)[:, None, None]
@@ -72,7 +78,7 @@ class TemporalPriorVAE(Learner):
 
     def _terms(
         self, x: Tensor, noise: Tensor, valid: Tensor | None, shares: Tensor, shifts: Tensor
-    ) -> Terms:
+    ) -> TdrlTerms:
         """Parts of the loss from one sample of the posterior.
 
         A transition takes `shares` (K, B, T - L, M) of the `shifts` of the prior.
@@ -86,17 +92,17 @@ class TemporalPriorVAE(Learner):
             *self.prior(z[..., self.lags :, :], stack_history(z, self.lags), shares, shifts)
         )
         real: Tensor | int = 1 if valid is None else valid
-        return Terms(
+        return TdrlTerms(
             squared_error=real * (x - self.decoder(z)).square().sum(-1),
             divergence=real * (density - torch.cat([first, later], dim=-1)),
         )
 
-    def loss(self, terms: Terms, training_rows: int = 0) -> Tensor:
+    def loss(self, terms: TdrlTerms, training_rows: int = 0) -> Tensor:
         """Squared error and weighted divergences, as the authors weigh them."""
         own = weighted_loss(terms.squared_error, terms.divergence, self.lags, BETA, GAMMA)
         return own + terms.other
 
-    def score(self, terms: Terms) -> Tensor:
+    def score(self, terms: TdrlTerms) -> Tensor:
         """Minus the validation loss."""
         return -self.loss(terms)
 
@@ -107,7 +113,6 @@ class TDRL(TrainedMethod):
     traits = Traits(
         title="TDRL",
         about="VAE with a component-wise prior of each step given its past and its known domain",
-        labels=True,
         latents=True,
         weights=False,
     )

@@ -1,4 +1,4 @@
-"""Methods that are trained: our loop, batches and splits, their authors' model and recipe."""
+"""Methods trained by gradient descent: the trainer of mechtrace, the model of their authors."""
 
 from __future__ import annotations
 
@@ -13,19 +13,26 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 
-from .. import latents
-from ..batches import Batches, on_device
-from ..config import FitConfig
-from ..errors import DataError, StoreError
-from ..fit import Listener, Trainer, resolve_device
-from ..memory import keeping_freed_memory
-from ..metrics import mean_correlation
-from ..model import Learner
-from ..series import Panel
-from ..store import Archive, read_archive, versions, write_archive
-from ..windows import CropSampler, Runs, Standardiser, find_runs, split_runs, training_runs
+from mechtrace._runtime import keeping_freed_memory
+from mechtrace.config import FitConfig
+from mechtrace.data import (
+    CropSampler,
+    Panel,
+    Runs,
+    Standardiser,
+    find_runs,
+    on_device,
+    split_runs,
+    training_runs,
+)
+from mechtrace.errors import DataError, StoreError
+from mechtrace.io import Archive, read_archive, versions, write_archive
+from mechtrace.metrics import mean_correlation
+from mechtrace.stage1 import Batches, Learner, Listener, Trainer, resolve_device
+from mechtrace.stage1 import encoding as latents
+
+from .oracle_selection import BestMatch
 from .protocol import Method, Settings, Truth
-from .selection import BestMatch
 
 #: Held-out series on which a run is judged, for each regime.
 EVALUATION_SERIES = 64
@@ -33,7 +40,7 @@ EVALUATION_SERIES = 64
 
 @dataclass(frozen=True)
 class Recipe:
-    """How the authors train: AdamW (without decay: Adam) at a constant rate, nothing clipped."""
+    """Optimiser settings of the authors: AdamW at a constant rate, without clipping."""
 
     lr: float
     batch: int  # series per step, over all regimes
@@ -53,7 +60,7 @@ class TrainedMethod(Method):
 
     @abstractmethod
     def build(self, regimes: int, shape: tuple[int, ...]) -> Learner:
-        """A fresh model; it draws its first weights from torch's global random numbers."""
+        """Build a model, initialised from torch's global generator."""
 
     @property
     def model(self) -> Learner:
@@ -129,7 +136,7 @@ class TrainedMethod(Method):
         self._after_training(panel, train)
 
     def _after_training(self, panel: Panel, train: Runs) -> None:
-        """Whatever is left to do with the selected weights."""
+        """Hook after training, with the selected weights."""
 
     def _encode(self, panel: Panel) -> list[np.ndarray]:
         return latents.encode(self._model, panel).arrays()
@@ -149,13 +156,13 @@ class TrainedMethod(Method):
         with torch.random.fork_rng(devices=[]):  # leaves the caller's random numbers alone
             torch.manual_seed(self.settings.seed)
             model = self.build(len(self.regimes_), panel.shape)
-        units = Standardiser.of(panel, train)
+        units = Standardiser.fit(panel, train, self.settings.seed)
         model.centre.copy_(torch.from_numpy(units.centre))
         model.scale.copy_(torch.from_numpy(units.scale))
         return model
 
     def save(self, path: str | Path) -> None:
-        """One file, as models of mechtrace are stored; nothing in it is executed."""
+        """Write one file in the format of mechtrace's models."""
         meta = {
             "method": self.traits.title,
             "settings": asdict(self.settings),

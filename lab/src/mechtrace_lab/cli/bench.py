@@ -1,4 +1,4 @@
-"""`mechtrace bench`: measure ourselves."""
+"""`mechtrace bench`: benchmarks and studies in simulated worlds."""
 
 from __future__ import annotations
 
@@ -7,24 +7,25 @@ from typing import Annotated
 
 import typer
 
-from .cli_options import (
+from mechtrace.cli import (
     Device,
     Experts,
-    First,
     Json,
     Preset,
     Quiet,
     Steps,
-    Worlds,
     check_targets,
     numbers,
-    sayer,
-    trained_with,
     write_json,
 )
 
+from .options import First, Worlds, trained_with
+
 bench_app = typer.Typer(
-    help="Measure mechtrace on this machine.", no_args_is_help=True, rich_markup_mode=None
+    help="Measure mechtrace on this machine.\n\n\b\n"
+    "Example:\n  mechtrace bench train --json t.json",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 
@@ -51,13 +52,12 @@ def bench_train(
 
     Example: mechtrace bench train --experts nonparametric --json train.json
     """
-    from . import bench
+    from .. import benchmarks as bench
 
     result = bench.bench_train(
         experts=experts.value, seconds=seconds, cpu_threads=threads, batch=batch, hidden=hidden,
         layers=layers, expert_layers=expert_layers, regimes=regimes, latents=latents,
         channels=channels, lags=lags, length=length, device=device, graph=graph,
-        say=sayer(quiet),
     )  # fmt: skip
     write_json(json_file, result)
 
@@ -80,13 +80,13 @@ def bench_recover(
 
     Example: mechtrace bench recover --lengths 100,10000,1000000 --counts 10,1000,20000
     """
-    from . import bench
+    from .. import benchmarks as bench
 
     shapes = [(1, steps) for steps in numbers(lengths)] if lengths else []
     shapes += [(count, length) for count in numbers(counts)] if counts else []
     result = bench.bench_recover(
         series=series, length=length, regimes=regimes, method=method, causal=causal,
-        cpu_threads=threads, repeats=repeats, shapes=shapes, say=sayer(quiet),
+        cpu_threads=threads, repeats=repeats, shapes=shapes,
     )  # fmt: skip
     write_json(json_file, result)
 
@@ -103,9 +103,9 @@ def bench_scale(
 
     Example: mechtrace bench scale --series 400,40000
     """
-    from . import bench
+    from .. import benchmarks as bench
 
-    result = bench.bench_scale(numbers(series), steps=steps, device=device, say=sayer(quiet))
+    result = bench.bench_scale(numbers(series), steps=steps, device=device)
     write_json(json_file, result)
 
 
@@ -127,11 +127,11 @@ def bench_recovery(
 
     Example: mechtrace bench recovery --world paper-positive --lengths 50,200
     """
-    from .studies.recovery import recovery_study
+    from ..studies.recovery import recovery_study
 
     result = recovery_study(
         world=world, regimes=regimes, active=numbers(active), series=series, trials=trials,
-        lengths=numbers(lengths), seeds=seeds, say=sayer(quiet), **trained_with(device, steps),
+        lengths=numbers(lengths), seeds=seeds, **trained_with(device, steps),
     )  # fmt: skip
     write_json(json_file, result)
 
@@ -150,10 +150,10 @@ def bench_latents(
 
     Example: mechtrace bench latents --world laplace --seeds 3
     """
-    from . import bench
+    from .. import benchmarks as bench
 
     result = bench.bench_latents(
-        world=world, series=series, seeds=seeds, say=sayer(quiet), **trained_with(device, steps)
+        world=world, series=series, seeds=seeds, **trained_with(device, steps)
     )
     write_json(json_file, result)
 
@@ -174,11 +174,11 @@ def bench_align(
 
     Example: mechtrace bench align --world laplace --series 400
     """
-    from .studies.alignment import alignment_study
+    from ..studies.alignment import alignment_study
 
     alignment_study(
         world=world, regimes=regimes, series=series, seeds=seeds, workers=workers,
-        say=sayer(quiet), keep=lambda result: write_json(json_file, result),
+        on_result=lambda result: write_json(json_file, result),
         **trained_with(device, steps),
     )  # fmt: skip
 
@@ -201,11 +201,11 @@ def bench_convexity(
 
     Example: mechtrace bench convexity --seeds 1 --valid 90 --broken 30
     """
-    from .studies.convexity import convexity_study
+    from ..studies.convexity import convexity_study
 
     result = convexity_study(
         world=world, regimes=regimes, seeds=seeds, first=first, series=series, valid=valid,
-        broken=broken, say=sayer(quiet), **trained_with(device, steps),
+        broken=broken, **trained_with(device, steps),
     )  # fmt: skip
     write_json(json_file, result)
 
@@ -223,11 +223,9 @@ def bench_theory(
 
     Example: mechtrace bench theory --seeds 1
     """
-    from .studies.theory import theory_study
+    from ..studies.theory import theory_study
 
-    result = theory_study(
-        world=world, regimes=regimes, seeds=seeds, series=series, say=sayer(quiet)
-    )
+    result = theory_study(world=world, regimes=regimes, seeds=seeds, series=series)
     write_json(json_file, result)
 
 
@@ -245,17 +243,16 @@ def bench_scaling(
 
     Example: mechtrace bench scaling --seeds 1 --active 6,7
     """
-    from .studies.scaling import scaling_study
+    from ..studies.scaling import scaling_study
 
     result = scaling_study(
         world=world, regimes=regimes, active=numbers(active), seeds=seeds, trials=trials,
-        say=sayer(quiet),
     )  # fmt: skip
     write_json(json_file, result)
 
 
 @bench_app.command("homes")
-def bench_homes(
+def bench_own_benchmarks(
     methods: Annotated[str, typer.Option(help="Which, as tdrl,leap (default: all).")] = "",
     seeds: Worlds = 3,
     first: First = 0,
@@ -269,20 +266,20 @@ def bench_homes(
     json_file: Json = None,
     quiet: Quiet = False,
 ) -> None:
-    """Other people's methods in their authors' own worlds: is our version of them a fair one?
+    """Train other methods on their authors' own benchmarks, to check our implementations.
 
     Each learns in a process of its own; the same command goes on where it was stopped. The exit
     code is 1 if one failed.
 
     Example: mechtrace bench homes --methods ivae,pcl --seeds 1
     """
-    from .baselines.homes import HOMES, homes_study
+    from ..baselines.own_benchmarks import OWN_BENCHMARKS, own_benchmark_study
 
     check_targets([json_file])
-    rows = homes_study(
-        [name.strip() for name in methods.split(",")] if methods else list(HOMES), out,
+    rows = own_benchmark_study(
+        [name.strip() for name in methods.split(",")] if methods else list(OWN_BENCHMARKS), out,
         seeds=seeds, first=first, share=share, workers=workers, device=device, fresh=fresh,
-        say=sayer(quiet), live=not quiet,
+        live=not quiet,
     )  # fmt: skip
     write_json(json_file, {"rows": rows})
     if any(row["status"] == "failed" for row in rows):

@@ -7,25 +7,26 @@ from typing import Annotated
 
 import typer
 
-from .cli_bench import bench_app
-from .cli_options import (
+from mechtrace.cli import (
     Device,
-    First,
     FitSettings,
     Json,
     Quiet,
     Steps,
-    Worlds,
+    assignments,
     check_targets,
     named,
     numbers,
-    options,
-    sayer,
-    trained_with,
     write_json,
 )
 
+from .bench import bench_app
+from .options import First, Worlds, trained_with
+from .start import start
+
 __all__ = ["bench_app"]
+
+bench_app.command("start")(start)
 
 Methods = Annotated[str, typer.Option(help="Which, as lda,mechtrace (default: all).")]
 Workers = Annotated[int, typer.Option(help="Folds that are learned at once.", min=1)]
@@ -50,12 +51,12 @@ def bench_cartpole(
 
     Example: mechtrace bench cartpole --series 100 --size 32 --seeds 1
     """
-    from .studies.cartpole import cartpole_study
+    from ..studies.cartpole import cartpole_study
 
     cartpole_study(
         series=series, size=size, length=length, active=numbers(active), trials=trials,
-        seeds=seeds, first=first, encoder=encoder, say=sayer(quiet),
-        keep=lambda result: write_json(json_file, result), **trained_with(device, steps),
+        seeds=seeds, first=first, encoder=encoder,
+        on_result=lambda result: write_json(json_file, result), **trained_with(device, steps),
     )  # fmt: skip
 
 
@@ -79,13 +80,13 @@ def bench_gait(
     Example:
       mechtrace bench gait --data data/cmu_mocap --json results/gait-cmu.json
     """
-    from .paper.gait import METHODS, gait_study
+    from ..reproduction.gait import METHODS, gait_study
 
     check_targets([json_file])
     result = gait_study(
         data, features=named(features) or (), seeds=seeds, rate=rate,
-        methods=named(methods) or METHODS, workers=workers, say=sayer(quiet),
-        **options(option or []),
+        methods=named(methods) or METHODS, workers=workers,
+        **assignments(option or []),
     )  # fmt: skip
     write_json(json_file, result)
 
@@ -114,19 +115,19 @@ def bench_vehicles(
     Example:
       mechtrace bench vehicles --data data/uavdt --json results/vehicles-uavdt.json
     """
-    from .paper.vehicle_methods import METHODS
-    from .paper.vehicles import vehicle_study
+    from ..reproduction.uavdt_boxes import vehicle_study
+    from ..reproduction.uavdt_methods import METHODS
 
     check_targets([json_file])
     vehicle_study(
         data, features=named(features) or (), seeds=seeds, methods=named(methods) or METHODS,
-        folds=folds, workers=workers, say=sayer(quiet),
-        keep=lambda result: write_json(json_file, result), **options(option or []),
+        folds=folds, workers=workers,
+        on_result=lambda result: write_json(json_file, result), **assignments(option or []),
     )  # fmt: skip
 
 
 @bench_app.command("turn")
-def bench_turn(
+def bench_frames(
     data: Annotated[
         Path | None, typer.Option(help="Folder of UAVDT (default: below $MECHTRACE_DATA).")
     ] = None,
@@ -142,10 +143,10 @@ def bench_turn(
     Example:
       mechtrace bench turn --data data/uavdt --json results/vehicle-frames.json
     """
-    from .paper.turn import turn_study
+    from ..reproduction.uavdt_frames import frames_study
 
     check_targets([json_file])
-    turn_study(
-        data, tracks=tracks, seeds=seeds, say=sayer(quiet),
-        keep=lambda result: write_json(json_file, result), **options(option or []),
+    frames_study(
+        data, tracks=tracks, seeds=seeds,
+        on_result=lambda result: write_json(json_file, result), **assignments(option or []),
     )  # fmt: skip

@@ -1,37 +1,39 @@
-"""`mechtrace compare`: every method on the same data, with the same budget, judged alike."""
+"""`mechtrace compare`: methods on the same data, with the same budget and scores."""
 
 from __future__ import annotations
 
 import json
+import logging
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .cli_options import (
+from mechtrace.cli import (
+    READING,
     Device,
-    Gap,
     Json,
-    Missing,
     Quiet,
-    RegimeColumn,
-    TimeColumn,
+    assignments,
     check_targets,
     named,
-    options,
     presets,
-    sayer,
+    with_options,
     write_json,
 )
-from .errors import ConfigError, DataError
+from mechtrace.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from .series import Panel
+    from mechtrace.data import Panel
+
+logger = logging.getLogger(__name__)
 
 
+@with_options(reading=READING)
 def compare(
     data: Annotated[
         list[Path] | None,
@@ -61,10 +63,8 @@ def compare(
     regimes: Annotated[int, typer.Option(help="Regimes of the world.")] = 5,
     active: Annotated[int, typer.Option(help="How many of them take part in a transition.")] = 3,
     schedule: Annotated[str, typer.Option(help="Schedules, as simple,medium.")] = "simple",
-    time: TimeColumn = None,
-    regime: RegimeColumn = None,
-    missing: Missing = None,
-    gap: Gap = None,
+    *,
+    reading: dict[str, Any],
     share: Annotated[float, typer.Option(help="Share of DATA to hold out for judging.")] = 0.25,
     new: Annotated[
         list[Path] | None,
@@ -124,16 +124,15 @@ def compare(
     check_targets([json_file], [*(data or []), *(new or []), *([truth] if truth else [])])
     if out.is_file():
         raise DataError("this is a file", where=str(out), fix="name a folder for the results")
-    from .baselines.contest import FAILED, FINISHED, WorldTask, chosen, compare, table
+    from ..comparison import FAILED, FINISHED, WorldTask, choose_methods, compare, table
 
     given = {"latents": latents, "lags": lags, "transitions": transitions}
     settings = _settings(option, {k: v for k, v in given.items() if v is not None})
     if seeds < 1:
         raise ConfigError(f"{seeds} seeds", fix="use one at least")
-    entries, skipped = chosen(None if methods == "all" else named(methods))
-    say = sayer(quiet)
+    entries, skipped = choose_methods(None if methods == "all" else named(methods))
     how: dict[str, Any] = {
-        "seeds": seeds, "workers": workers, "fresh": fresh, "skipped": skipped, "say": say,
+        "seeds": seeds, "workers": workers, "fresh": fresh, "skipped": skipped,
         "live": not quiet, "device": device, **settings,
     }  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
@@ -145,9 +144,9 @@ def compare(
             )
             panels = None
         else:
-            roles = {"series": series, "time": time, "regime": regime, "missing": missing}
+            roles = reading | ({"series": series} if series else {})
             task, panels = _data_task(
-                data or [], new or [], truth, Path(folder), roles | {"gap": gap}, say,
+                data or [], new or [], truth, Path(folder), roles,
                 lags=settings.get("lags", 2), share=share, pool=pool,
             )  # fmt: skip
         try:
@@ -158,8 +157,8 @@ def compare(
             said = f"mechtrace: stopped; {kept} cells are kept, the same command goes on ({out})."
             typer.echo(said, err=True)
             raise typer.Exit(130) from None
-    say(table(result))
-    _draw(result, panels, out, say)
+    logger.info(table(result))
+    _draw(result, panels, out)
     write_json(json_file, result)
     states = [row["status"] for row in result["rows"] if row["method"] != "oracle"]
     if FAILED in states or FINISHED not in states:
@@ -167,12 +166,12 @@ def compare(
 
 
 def _list(json_file: Path | None, quiet: bool) -> None:
-    from .baselines.contest import entries
+    from ..comparison import method_infos
 
-    found = entries()
+    found = method_infos()
     width = max((len(one.name) for one in found), default=0)
     for one in found:
-        sayer(quiet)(one.line(width))
+        logger.info(one.line(width))
     write_json(json_file, {"methods": [one.to_dict() for one in found]})
 
 
@@ -180,9 +179,9 @@ def _settings(pairs: list[str] | None, flags: dict[str, Any]) -> dict[str, Any]:
     """Settings of the methods, those that are flags and others."""
     from dataclasses import fields
 
-    from .baselines import Settings
+    from ..baselines import Settings
 
-    settings = options(pairs or []) | flags
+    settings = assignments(pairs or []) | flags
     known = [one.name for one in fields(Settings) if one.name not in ("seed", "device")]
     for name, value in settings.items():
         if name not in known:
@@ -206,32 +205,35 @@ def _data_task(
     truth: Path | None,
     folder: Path,
     roles: dict[str, Any],
-    say: Any,
     *,
     lags: int,
     **how: Any,
 ) -> tuple[Any, tuple[Panel, Panel | None, list[np.ndarray] | None]]:
     """The user's recordings, checked and put where the cells find them."""
-    from .baselines.contest import DataTask, truth_for
-    from .cli_fit import read_labelled
-    from .inputs import read_inputs, read_panel
+    from mechtrace.cli import read_labelled
+    from mechtrace.data import read_inputs, read_panel
+    from mechtrace.io import Preparation
+
+    from ..comparison import DataTask, truth_for
 
     if truth is not None and not new:
         raise ConfigError("there is a truth but nothing new", fix="add --new FILE")
     if how["pool"] and not new:
         raise ConfigError("there is nothing to pool", fix="add --new FILE, or leave out --pool")
-    reading = read_labelled(data, {k: v for k, v in roles.items() if v is not None})
-    say(reading.how)
-    panel, unlabelled, weights = reading.panel, None, None
+    panel, unlabelled, weights = read_labelled(data, roles).panel, None, None
+    preparation = Preparation.of(panel)
     if new:
-        alike = {k: roles[k] for k in ("missing", "gap", "time", "series")}
-        other = read_inputs(new, channels=panel.channels, labelled=False, **alike)
-        say(other.how)
-        unlabelled = other.panel
+        other = read_inputs(
+            new, roles.get("missing"), panel.channels, roles.get("gap"), labelled=False,
+            model_roles=preparation.columns,
+        )  # fmt: skip
+        logger.info(other.summary)
+        unlabelled = preparation.apply(other.panel)
     if truth is not None:
         assert unlabelled is not None  # refused above
         known = read_panel(truth, channels=panel.regimes, labelled=False)
-        weights = truth_for(unlabelled, known.panel, known.roles.get("series") is None)
+        shares = replace(preparation, detrend=None, gap=None).apply(known.panel)
+        weights = truth_for(unlabelled, shares, known.roles.get("series") is None)
     task = DataTask.of(panel, folder, new=unlabelled, truth=weights, lags=lags, **how)
     return task, (panel, unlabelled, weights)
 
@@ -240,11 +242,11 @@ def _draw(
     result: dict[str, Any],
     panels: tuple[Panel, Panel | None, list[np.ndarray] | None] | None,
     out: Path,
-    say: Any,
 ) -> None:
     """The figures, where matplotlib is; and the curves of new recordings."""
-    from .atomic import atomic_path
-    from .baselines.contest import curves_frame
+    from mechtrace._runtime import atomic_path
+
+    from ..comparison import curves_frame
 
     files = ["comparison.json", "comparison.csv"]
     frame, known = None, {}
@@ -259,28 +261,28 @@ def _draw(
             frame.to_csv(temporary, index=False)
         files.append("curves.csv")
     if any(one["finished"] for one in result["summary"] if one["method"] != "oracle"):
-        files += _figures(result, frame, known, out, say)
+        files += _figures(result, frame, known, out)
     for name in files:
-        say(f"  {out / name}")
+        logger.info(f"  {out / name}")
 
 
-def _figures(
-    result: dict[str, Any], frame: Any, truth: dict[str, Any], out: Path, say: Any
-) -> list[str]:
+def _figures(result: dict[str, Any], frame: Any, truth: dict[str, Any], out: Path) -> list[str]:
     try:
         import matplotlib
     except ImportError:
-        say('No pictures: they need the package matplotlib; pip install "mechtrace[plot]".')
+        fix = 'pip install "mechtrace[plot]"'
+        logger.info(f"No pictures: they need the package matplotlib; {fix}.")
         return []
     matplotlib.use("agg")
     from matplotlib import pyplot
 
-    from . import plot
-    from .atomic import atomic_path
+    from mechtrace._runtime import atomic_path
 
-    drawn = {"comparison.png": plot.comparison(result)}
+    from ..plot import comparison, method_curves
+
+    drawn = {"comparison.png": comparison(result)}
     if frame is not None:
-        drawn["curves.png"] = plot.method_curves(frame, truth=truth)
+        drawn["curves.png"] = method_curves(frame, truth=truth)
     for name, axes in drawn.items():
         with atomic_path(out / name) as temporary:
             axes[0].figure.savefig(temporary, dpi=150)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from .cli_options import Json, Quiet, sayer, write_json
-from .errors import ConfigError
+from mechtrace.cli import Json, Quiet, write_json
+from mechtrace.errors import ConfigError
+
+logger = logging.getLogger(__name__)
 
 
 def datasets(
@@ -38,17 +41,17 @@ def datasets(
       mechtrace datasets cmu --folder data/cmu_mocap
       mechtrace datasets cmu --folder data/cmu_mocap --download --accept
     """
-    from .datasets.recordings import VARIABLE
-    from .datasets.sources import SOURCES, source, state
-    from .datasets.sources import download as fetch
+    from ..datasets.recordings import VARIABLE
+    from ..datasets.sources import SOURCES, source, state
+    from ..datasets.sources import download as fetch
 
-    say = sayer(quiet)
     chosen = [source(name)] if name is not None else list(SOURCES.values())
     root = os.environ.get(VARIABLE)
     result = {}
     for one in chosen:
         place = folder or (Path(root) / one.folder if root else None)
-        say(f"{one.name}: {one.title}\n  page: {one.page}\n  terms: {one.terms}\n  {one.hint}")
+        logger.info(f"{one.name}: {one.title}\n  page: {one.page}")
+        logger.info(f"  terms: {one.terms}\n  {one.hint}")
         if download:
             if name is None or place is None:
                 fix = "mechtrace datasets cmu --folder DIR --download --accept"
@@ -56,13 +59,13 @@ def datasets(
             if not accept:
                 what = "the terms above were not accepted"
                 raise ConfigError(what, fix="read them and add --accept")
-            say(f"  {fetch(one, place, say)} files fetched from {one.mirror}")
+            logger.info(f"  {fetch(one, place)} files fetched from {one.mirror}")
         found = state(one, place) if place is not None else None
         if found is not None:
             counts = ", ".join(f"{len(files)} {kind}" for kind, files in found.items())
-            say(f"  {place}: {counts}")
+            logger.info(f"  {place}: {counts}")
         else:
-            say(f"  no folder was named: add --folder, or set {VARIABLE}")
+            logger.info(f"  no folder was named: add --folder, or set {VARIABLE}")
         result[one.name] = {
             "page": one.page, "terms": one.terms, "folder": place and str(place), "files": found,
         }  # fmt: skip

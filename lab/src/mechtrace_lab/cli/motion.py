@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from .cli_options import Json, Quiet, check_targets, sayer, write_json
-from .errors import DataError
+from mechtrace.cli import Json, Quiet, check_targets, write_json
+from mechtrace.errors import DataError
+
+logger = logging.getLogger(__name__)
 
 
 def motion(
@@ -43,14 +46,14 @@ def motion(
       mechtrace motion trials --out pure.csv --new new.csv
       mechtrace motion trials --out pure.parquet --features paper --unit 0.01
     """
-    from .datasets import cmu
-    from .writers import check_table, write_panel
+    from mechtrace.io import check_table, write_panel
+
+    from ..datasets import cmu
 
     check_targets([out, new, json_file])
     for table in (out, new):
         if table is not None:
             check_table(table)
-    say = sayer(quiet)
     found = cmu.read(folder, features=features, rate=rate, unit=unit)
     pure, others = found.pure.panel, found.new.panel
     if not len(pure):
@@ -62,8 +65,9 @@ def motion(
     tables = [(out, pure), *([(new, others.without_labels())] if new is not None else [])]
     for path, panel in tables:
         write_panel(cmu.with_named_groups(panel), path)
-        say(f"{path}: {panel!r}")
+        logger.info(f"{path}: {panel!r}")
     if new is None and len(others):
-        say(f"{len(others)} trials have no regime and were left out; --new FILE writes them")
+        count = len(others)
+        logger.info(f"{count} trials have no regime and were left out; --new FILE writes them")
     files = {str(path): [str(name) for name in panel.names] for path, panel in tables}
     write_json(json_file, {"regimes": list(pure.regimes), "files": files})

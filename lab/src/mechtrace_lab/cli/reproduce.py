@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from .cli_options import Device, Json, Quiet, check_targets, sayer, write_json
-from .errors import ConfigError, DataError
+from mechtrace.cli import Device, Json, Quiet, check_targets, write_json
+from mechtrace.errors import ConfigError, DataError
+
+logger = logging.getLogger(__name__)
 
 
 def reproduce(
@@ -50,13 +53,12 @@ def reproduce(
       mechtrace reproduce cartpole gait vehicles frames
       mechtrace reproduce all --scale paper --device cuda --workers 4
     """
-    from .paper.plan import TABLES
+    from ..reproduction.plan import TABLES
 
-    say = sayer(quiet)
     if tables == ["list"]:
         width = max(map(len, TABLES))
         for table in TABLES.values():
-            say(f"{table.name:{width}}  {table.title}")
+            logger.info(f"{table.name:{width}}  {table.title}")
         write_json(json_file, {"tables": {t.name: t.title for t in TABLES.values()}})
         return
     names = list(TABLES) if tables == ["all"] else list(dict.fromkeys(tables))
@@ -68,8 +70,8 @@ def reproduce(
     check_targets([json_file])
     if out.is_file():
         raise DataError("this is a file", where=str(out), fix="name a folder for the results")
-    from .paper import compare, run
-    from .paper.models import scale_named
+    from ..reproduction import run, side_by_side
+    from ..reproduction.models import scale_named
 
     seeds = scale_named(scale).seeds if seeds is None else seeds
     failed: list[dict[str, Any]] = []
@@ -77,38 +79,38 @@ def reproduce(
         try:
             rows = run.reproduce(
                 names, out, scale=scale, seeds=seeds, workers=workers, device=device,
-                fresh=fresh, say=say, live=not quiet,
+                fresh=fresh, live=not quiet,
             )  # fmt: skip
         except KeyboardInterrupt:
             typer.echo(f"mechtrace: stopped; the same command goes on ({out}).", err=True)
             raise typer.Exit(130) from None
         failed = [row for row in rows if row["status"] == run.FAILED]
-    found = {name: compare.measured(name, out, scale=scale, seeds=seeds) for name in names}
+    found = {name: side_by_side.measured(name, out, scale=scale, seeds=seeds) for name in names}
     for name, lines in found.items():
-        say(f"\n{TABLES[name].title} ({scale}, seeds: {seeds})")
-        for reason in compare.absent(name, out, scale=scale, seeds=seeds):
-            say(f"Not measured: {reason}")
-        say(compare.text(lines))
+        logger.info(f"\n{TABLES[name].title} ({scale}, seeds: {seeds})")
+        for reason in side_by_side.absent(name, out, scale=scale, seeds=seeds):
+            logger.info(f"Not measured: {reason}")
+        logger.info(side_by_side.text(lines))
         if name == "methods":  # whose rows compete
-            say("\n".join(compare.leads(lines)))
+            logger.info("\n".join(side_by_side.leads(lines)))
     for row in failed:
-        say(f"{row['stem']} failed: {row['reason']}")
+        logger.info(f"{row['stem']} failed: {row['reason']}")
     write_json(json_file, {n: [line.to_dict() for line in lines] for n, lines in found.items()})
     if not no_figures:
-        _draw(names, out, scale, seeds, say)
+        _draw(names, out, scale, seeds)
     if failed:
         raise typer.Exit(1)
 
 
-def _draw(names: list[str], out: Path, scale: str, seeds: int, say: Any) -> None:
+def _draw(names: list[str], out: Path, scale: str, seeds: int) -> None:
     """Figures of the tables that have one, and where they are."""
     try:
         import matplotlib
     except ImportError:
-        say('No figures: they need the package matplotlib; pip install "mechtrace[plot]".')
+        logger.info('No figures: they need the package matplotlib; pip install "mechtrace[plot]".')
         return
     matplotlib.use("agg")
-    from .paper import figures
+    from ..reproduction import figures
 
     for path in figures.write(names, out, scale=scale, seeds=seeds):
-        say(f"figure: {path}")
+        logger.info(f"figure: {path}")

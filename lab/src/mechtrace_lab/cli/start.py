@@ -1,7 +1,8 @@
-"""`mechtrace bench start`: how long a user waits for nothing."""
+"""`mechtrace bench start`: start-up time."""
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 import time
@@ -9,7 +10,9 @@ from typing import Annotated
 
 import typer
 
-from .cli_options import Json, Quiet, sayer, write_json
+from mechtrace.cli import Json, Quiet, write_json
+
+logger = logging.getLogger(__name__)
 
 #: What is timed, and what it may take at most.
 STARTS = {
@@ -29,12 +32,13 @@ def start(
     Example:
       mechtrace bench start --json start.json
     """
-    say, result = sayer(quiet), {}
+    result = {}
     for name, (arguments, limit) in STARTS.items():
         took = sorted(_seconds([sys.executable, *arguments]) for _ in range(repeats))
         middle = took[len(took) // 2]
         result[name] = {"seconds": middle, "slowest": took[-1], "limit": limit}
-        say(f"{name}: {middle:.3f} s (slowest of {repeats}: {took[-1]:.3f} s; limit {limit} s)")
+        others = f"slowest of {repeats}: {took[-1]:.3f} s; limit {limit} s"
+        logger.info(f"{name}: {middle:.3f} s ({others})")
     write_json(json_file, result)
 
 

@@ -1,49 +1,72 @@
-"""The comparison: every method on the same data, with the same budget, judged alike.
+"""Comparison of methods on the same data, with the same budget and the same scores.
 
-`tasks` says what is learned and what is asked, `judge` turns answers into figures, `cells` are
-the jobs that compute them, `summary` puts them together.
+Enters: a task (a simulated world, or labelled recordings) and methods. Happens: each cell (method
+and seed) is a job that trains the method on the data of the task (`tasks`, `cells`) and scores its
+answers (`scores`). Leaves: rows, their `summary`, comparison.json and comparison.csv.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ...bench import machine
-from ...fit import resolve_device
-from ...jobs import FAILED, FINISHED, Row, collect, new_folder
-from ...store import versions
-from ..protocol import Settings
-from .catalogue import Entry, chosen, entries
+from mechtrace.io import versions
+from mechtrace.stage1 import resolve_device
+
+from ..baselines.protocol import Settings
+from ..benchmarks import machine
+from ..jobs import FAILED, FINISHED, Row, collect, new_folder
+from .catalogue import MethodInfo, choose_methods, method_infos
 from .cells import ORACLE, Cell
 from .summary import all_skipped, curves_frame, summarise, table, write_files
 from .tasks import DataTask, WorldTask, truth_for
 
 __all__ = [
-    "FAILED", "FINISHED", "DataTask", "Entry", "WorldTask", "chosen", "compare", "curves_frame",
-    "entries", "table", "truth_for",
+    "FAILED", "FINISHED", "DataTask", "MethodInfo", "WorldTask", "choose_methods", "compare",
+    "curves_frame", "method_infos", "table", "truth_for",
 ]  # fmt: skip
 
 
 def compare(
     task: WorldTask | DataTask,
-    methods: Sequence[Entry],
+    methods: Sequence[MethodInfo],
     out: Path,
     *,
     seeds: int = 5,
     workers: int = 1,
     fresh: bool = False,
     skipped: dict[str, str] | None = None,
-    say: Callable[[str], None] = print,
     live: bool = True,
     **settings: Any,
 ) -> dict[str, Any]:
-    """Run every method with every seed; results go to the folder `out` as they are ready.
+    """Run every method with every seed and write the results to a folder.
 
-    Cells that are kept there from before are not run again, unless `fresh`. `settings` are those
-    of `Settings`. After Ctrl-C what is finished is written too, and KeyboardInterrupt goes on.
+    Parameters
+    ----------
+    task : WorldTask or DataTask
+        Data to learn from and to be scored on.
+    methods : sequence of MethodInfo
+        Methods to compare.
+    out : Path
+        Folder of the results; stored cells are not run again.
+    seeds, workers : int
+        Number of seeds, and of cells that run at once.
+    fresh : bool
+        Run stored cells again.
+    skipped : dict, optional
+        Methods that cannot run, with the reason.
+    live : bool
+        Show progress bars on a terminal.
+    **settings
+        Fields of `Settings`.
+
+    Returns
+    -------
+    dict
+        Configuration, rows, summary and skipped methods. After Ctrl-C the finished rows are
+        written before KeyboardInterrupt is raised again.
     """
     device = str(resolve_device(settings.pop("device", "auto")))
     known = [Settings(**settings, device=device, seed=seed) for seed in range(seeds)]
@@ -66,7 +89,7 @@ def compare(
     }
     rows: list[Row] = []
     try:
-        collect(cells, folder, rows, workers=workers, fresh=fresh, say=say, live=live)
+        collect(cells, folder, rows, workers=workers, fresh=fresh, live=live)
     finally:
         order = {cell.stem: i for i, cell in enumerate(cells)}
         rows.sort(key=lambda row: order[row["stem"]])

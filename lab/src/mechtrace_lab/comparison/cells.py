@@ -1,4 +1,4 @@
-"""One cell of a comparison: a method, data and a seed; what it finds, and where that is kept."""
+"""A cell of a comparison: one method on one task with one seed."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ from typing import Any, Self
 import numpy as np
 import torch
 
-from ...atomic import atomic_path
-from ...bench import machine
-from ...errors import DataError, FitWarning, MissingDependency
-from ...fit import Listener
-from ...jobs import FINISHED, SKIPPED, Job, Row
-from ...jobs.job import peak_memory
-from ...progress import duration
-from ...store import versions
-from .. import METHODS, make
-from ..protocol import Settings
-from .judge import Ceiling, Learned, judge
-from .tasks import DataTask, Material, WorldTask
+from mechtrace._runtime import atomic_path, duration
+from mechtrace.errors import DataError, FitWarning, MissingDependency
+from mechtrace.io import versions
+from mechtrace.stage1 import Listener
+
+from ..baselines import METHODS, make
+from ..baselines.protocol import Settings
+from ..benchmarks import machine
+from ..jobs import FINISHED, SKIPPED, Job, Row, peak_memory
+from .scores import MethodAnswers, OracleAnswers, score_answers
+from .tasks import DataTask, TaskData, WorldTask
 
 #: The reference row: true latents in our own engine.
 ORACLE = "oracle"
@@ -37,7 +36,7 @@ SPOKEN = (
 
 @dataclass(frozen=True)
 class Cell(Job):
-    """A method on data with a seed."""
+    """The job of one method, task and seed."""
 
     method: str
     place: tuple[str, str]  # module and class: a fresh process does not know what was registered
@@ -46,7 +45,7 @@ class Cell(Job):
 
     @classmethod
     def of(cls, method: str, task: WorldTask | DataTask, settings: Settings) -> Self:
-        """The cell of a known method, or of the oracle, which is no method."""
+        """Make the cell of a method or of the oracle."""
         place = ("", "") if method == ORACLE else METHODS[method]
         return cls(method, place, task, settings)
 
@@ -74,13 +73,13 @@ class Cell(Job):
             "settings": asdict(self.settings),
         }
 
-    def kept(self, folder: Path) -> Row | None:
-        """Its row if it was finished before, and its curves are there."""
-        row = super().kept(folder)
+    def stored_row(self, folder: Path) -> Row | None:
+        """Return the stored row if its curves are there too."""
+        row = super().stored_row(folder)
         curves = row.get("curves") if row else None
         return row if curves is None or (folder / curves).exists() else None
 
-    def words(self, row: Row) -> str:
+    def describe(self, row: Row) -> str:
         """Figures and cost."""
         own, oracle = row["figures"], row["oracle_selected"]
         said = [f"{word} {own[name]:.3f}" for name, word in SPOKEN if own.get(name) is not None]
@@ -90,7 +89,7 @@ class Cell(Job):
         return ", ".join([*said, cost])
 
     def run(self, folder: Path, listeners: Sequence[Listener] = ()) -> Row:
-        """Learn, answer and be judged."""
+        """Train the method, recover weights and score them."""
         if self.method != ORACLE:
             METHODS[self.method] = self.place
         with warnings.catch_warnings(record=True) as caught:
@@ -104,24 +103,26 @@ class Cell(Job):
 
 
 def _facts(cell: Cell, folder: Path, listeners: Sequence[Listener]) -> dict[str, Any]:
-    material = cell.task.material(cell.seed)
+    data = cell.task.data(cell.seed)
     before, lags = peak_memory(), cell.settings.lags
     began = time.perf_counter()
     if cell.method == ORACLE:
-        figures = judge(Ceiling(), material, lags)
+        figures = score_answers(OracleAnswers(), data, lags)
         seconds, answering = 0.0, time.perf_counter() - began
         chosen, selects, curves = figures, False, None
     else:
         method = make(cell.method, **asdict(cell.settings))
-        method.fit(material.learn, listeners=listeners, truth=material.truth)
+        method.fit(data.learn, listeners=listeners, truth=data.truth)
         seconds = time.perf_counter() - began
-        answers = Learned(method, material.regimes)
-        figures = judge(answers, material, lags)
-        curves = _keep_curves(answers, material, folder / f"{cell.stem}.npz")
+        answers = MethodAnswers(method, data.regimes)
+        figures = score_answers(answers, data, lags)
+        curves = _keep_curves(answers, data, folder / f"{cell.stem}.npz")
         answering = time.perf_counter() - began - seconds
         other = method.oracle_selected()
         selects = other is not method
-        chosen = judge(Learned(other, material.regimes), material, lags) if selects else figures
+        chosen = (
+            score_answers(MethodAnswers(other, data.regimes), data, lags) if selects else figures
+        )
     return {
         "figures": figures,
         "oracle_selected": chosen,
@@ -142,18 +143,18 @@ def _gpu_memory() -> int:
     return torch.cuda.max_memory_allocated() if torch.cuda.is_initialized() else 0
 
 
-def _keep_curves(answers: Learned, material: Material, path: Path) -> str | None:
+def _keep_curves(answers: MethodAnswers, data: TaskData, path: Path) -> str | None:
     """The curves of the new recordings beside the row; returns the name of their file."""
-    if material.new is None:
+    if data.new is None:
         return None
-    found = answers.curves(material.new)
+    found = answers.curves(data.new)
     if found is None:
         return None
     arrays = {"weights": np.concatenate(found)}
-    if material.pool_new:
-        pooled = answers.method.pooled(material.new)
+    if data.pool_new:
+        pooled = answers.method.pooled(data.new)
         if pooled is None:
-            raise DataError("there is no pooled curve", where=material.new.source)
+            raise DataError("there is no pooled curve", where=data.new.source)
         arrays["pooled"] = answers.named(pooled)
     with atomic_path(path) as temporary, temporary.open("wb") as out:
         np.savez_compressed(out, allow_pickle=False, **arrays)

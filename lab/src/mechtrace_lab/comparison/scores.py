@@ -1,4 +1,4 @@
-"""How good the answers of one method are, in figures; None stands for what it does not answer."""
+"""Scores of one method's answers; None where it gives no answer."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Protocol
 
 import numpy as np
 
-from ...metrics import linear_r2, mean_correlation, weight_correlation, weight_error
-from ...oracle import oracle
-from ...recover.engine import Answer
-from ...series import Panel
-from ...worlds import Simulation
-from ..protocol import Method
-from .tasks import Glide, Material, Splices
+from mechtrace.data import Panel
+from mechtrace.metrics import linear_r2, mean_correlation, weight_correlation, weight_error
+from mechtrace.stage2 import MixturePosterior
+from mechtrace.worlds import Simulation, oracle
+
+from ..baselines.protocol import Method
+from .tasks import KnownTransition, Splices, TaskData
 
 Figures = dict[str, float | None]
 #: Probabilities are cut here before their logarithm is taken.
@@ -22,19 +22,19 @@ LEAST = 1e-6
 
 
 class Answers(Protocol):
-    """Whoever is judged; curves have the columns of the material's regimes."""
+    """Answers to be scored; curves have one column per regime of the data."""
 
     def curves(self, panel: Panel, simulation: Simulation | None) -> list[np.ndarray] | None:
         """Weights (T, K) of each series."""
 
-    def pooled(self, glide: Glide) -> np.ndarray | None:
+    def pooled(self, transition: KnownTransition) -> np.ndarray | None:
         """One curve of series that share a schedule."""
 
     def latents(self, panel: Panel) -> list[np.ndarray] | None:
         """Latents (T, d) of each series."""
 
 
-class Learned:
+class MethodAnswers:
     """The answers of a method."""
 
     def __init__(self, method: Method, regimes: Sequence[str]) -> None:
@@ -48,9 +48,9 @@ class Learned:
         found = self.method.weights(panel.without_labels())
         return None if found is None else [self.named(curve) for curve in found]
 
-    def pooled(self, glide: Glide) -> np.ndarray | None:
+    def pooled(self, transition: KnownTransition) -> np.ndarray | None:
         """One curve, as the method itself pools."""
-        found = self.method.pooled(glide.panel.without_labels())
+        found = self.method.pooled(transition.panel.without_labels())
         return None if found is None else self.named(found)
 
     def latents(self, panel: Panel) -> list[np.ndarray] | None:
@@ -65,41 +65,41 @@ class Learned:
         return np.hstack([curve[:, [k]] if k >= 0 else out for k in self.columns])
 
 
-class Ceiling:
-    """True latents and mechanisms in our own engine: what perfect learning would answer."""
+class OracleAnswers:
+    """Answers of stage 2 with true latents and mechanisms: the upper bound."""
 
     def curves(self, panel: Panel, simulation: Simulation | None) -> list[np.ndarray] | None:
         """Weights of each simulated series."""
         assert simulation is not None  # only worlds have an oracle
         return list(_whole(oracle(simulation)))
 
-    def pooled(self, glide: Glide) -> np.ndarray | None:
+    def pooled(self, transition: KnownTransition) -> np.ndarray | None:
         """One curve of all."""
-        assert glide.simulation is not None
-        return _whole(oracle(glide.simulation, pool=True))[0]
+        assert transition.simulation is not None
+        return _whole(oracle(transition.simulation, pool=True))[0]
 
     def latents(self, panel: Panel) -> list[np.ndarray] | None:
-        """They are the truth itself: nothing to judge."""
+        """None: the oracle has the true latents."""
         return None
 
 
-def _whole(answer: Answer) -> np.ndarray:
+def _whole(answer: MixturePosterior) -> np.ndarray:
     return np.asarray(answer.alpha, dtype=float)
 
 
-def judge(answers: Answers, material: Material, lags: int) -> Figures:
-    """All figures that the material allows, over steps with a complete past."""
-    figures = _latents(answers, material, lags) if material.truth is not None else {}
-    figures |= _pure(answers, material, lags)
-    each = [_glide(answers, glide, lags) for glide in material.glides]
+def score_answers(answers: Answers, data: TaskData, lags: int) -> Figures:
+    """Compute all scores that the data allows, over steps with a complete past."""
+    figures = _latents(answers, data, lags) if data.truth is not None else {}
+    figures |= _pure(answers, data, lags)
+    each = [_transition(answers, transition, lags) for transition in data.transitions]
     for name in each[0] if each else ():
         found = [known for one in each if (known := one[name]) is not None]
         figures[name] = float(np.mean(found)) if len(found) == len(each) else None
         if len(each) > 1:
-            pairs = zip(material.glides, each, strict=True)
-            figures |= {f"{name}:{glide.name}": one[name] for glide, one in pairs}
-    if material.splices is not None:
-        figures |= _splices(answers, material.splices, len(material.regimes))
+            pairs = zip(data.transitions, each, strict=True)
+            figures |= {f"{name}:{transition.name}": one[name] for transition, one in pairs}
+    if data.splices is not None:
+        figures |= _splices(answers, data.splices, len(data.regimes))
     return {name: _known(value) for name, value in figures.items()}
 
 
@@ -107,15 +107,15 @@ def _known(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else float(value)
 
 
-def _latents(answers: Answers, material: Material, lags: int) -> Figures:
+def _latents(answers: Answers, data: TaskData, lags: int) -> Figures:
     names = ("mcc", "mcc_rank", "mcc_all_steps", "r2")
-    found = answers.latents(material.pure)
-    if found is None or material.pure_simulation is None:
+    found = answers.latents(data.pure)
+    if found is None or data.pure_simulation is None:
         return dict.fromkeys(names)
-    learned, truth = np.concatenate(found).astype(float), material.pure_simulation.latents
+    learned, truth = np.concatenate(found).astype(float), data.pure_simulation.latents
     truth = truth.reshape(-1, truth.shape[-1])
     every = np.isfinite(learned).all(axis=1)
-    late = every & (_steps(material.pure) >= lags)
+    late = every & (_steps(data.pure) >= lags)
     if not late.any():
         return dict.fromkeys(names)
     y, x = truth[late], learned[late]
@@ -128,18 +128,18 @@ def _latents(answers: Answers, material: Material, lags: int) -> Figures:
 
 
 def _steps(panel: Panel) -> np.ndarray:
-    """Of each row its place in its series."""
+    """Step number of each row within its series."""
     return np.arange(panel.rows) - np.repeat(panel.offsets[:-1], panel.lengths)
 
 
-def _pure(answers: Answers, material: Material, lags: int) -> Figures:
+def _pure(answers: Answers, data: TaskData, lags: int) -> Figures:
     names = ("accuracy", "right_weight", "log_loss", "answered")
-    curves = answers.curves(material.pure, material.pure_simulation)
+    curves = answers.curves(data.pure, data.pure_simulation)
     if curves is None:
         return dict.fromkeys(names)
-    assert material.pure.codes is not None
-    asked = (material.pure.codes >= 0) & (_steps(material.pure) >= lags)
-    weights, codes = np.concatenate(curves)[asked], material.pure.codes[asked]
+    assert data.pure.codes is not None
+    asked = (data.pure.codes >= 0) & (_steps(data.pure) >= lags)
+    weights, codes = np.concatenate(curves)[asked], data.pure.codes[asked]
     said = np.isfinite(weights).all(axis=1)
     weights, codes = weights[said], codes[said]
     if not len(codes):
@@ -153,19 +153,19 @@ def _pure(answers: Answers, material: Material, lags: int) -> Figures:
     }
 
 
-def _glide(answers: Answers, glide: Glide, lags: int) -> Figures:
+def _transition(answers: Answers, transition: KnownTransition, lags: int) -> Figures:
     single, pooled = (
         ("single", "single_rank", "single_mae"),
         ("pooled", "pooled_rank", "pooled_mae"),
     )
-    curves = answers.curves(glide.panel, glide.simulation)
+    curves = answers.curves(transition.panel, transition.simulation)
     if curves is None:
         return dict.fromkeys((*pooled, *single))
-    pairs = zip(glide.weights, curves, strict=True)
+    pairs = zip(transition.weights, curves, strict=True)
     scores = np.array([_score(truth[lags:], curve[lags:]) for truth, curve in pairs])
     figures: Figures = dict(zip(single, _means(scores), strict=True))
-    one = answers.pooled(glide) if glide.shared else None
-    score = (math.nan,) * 3 if one is None else _score(glide.weights[0][lags:], one[lags:])
+    one = answers.pooled(transition) if transition.shared else None
+    score = (math.nan,) * 3 if one is None else _score(transition.weights[0][lags:], one[lags:])
     return dict(zip(pooled, score, strict=True)) | figures
 
 
@@ -207,7 +207,7 @@ def _splices(answers: Answers, splices: Splices, kinds: int) -> Figures:
 
 
 def midpoint(lead: np.ndarray) -> int:
-    """The row at which a lead of the later regime over the earlier one is best cut in two.
+    """Row that best separates the earlier from the later regime, by their difference in weight.
 
     >>> midpoint(np.array([-1.0, -0.4, 0.1, -0.3, 0.8, 1.0]))
     4

@@ -1,4 +1,4 @@
-"""All rows of a comparison together: means, a table for people, files for other programs."""
+"""Summary of a comparison: means, a text table and result files."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...atomic import atomic_path
-from ...jobs import FAILED, FINISHED, SKIPPED, Row
+from mechtrace._runtime import atomic_path
+
+from ..jobs import FAILED, FINISHED, SKIPPED, Row
 from .cells import ORACLE
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ...series import Panel
+    from mechtrace.data import Panel
 
 NA = "NA"
 #: Columns of the table: heading, figure, which selection, decimals.
@@ -85,7 +86,7 @@ def _rank(one: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def table(result: dict[str, Any]) -> str:
-    """The comparison for people."""
+    """Format the comparison as a text table."""
     data = result["configuration"]["data"]
     columns: tuple[tuple[str, str, str, int], ...] = WORLD_COLUMNS
     if data["kind"] == "data":
@@ -119,7 +120,7 @@ def _cell(found: dict[str, Any] | None, decimals: int, *, spread: bool) -> str:
 
 
 def notes(result: dict[str, Any]) -> list[str]:
-    """What must be said under the table."""
+    """Remarks below the table."""
     out = []
     data = result["configuration"]["data"]
     if data["kind"] == "data":

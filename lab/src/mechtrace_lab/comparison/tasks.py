@@ -1,4 +1,4 @@
-"""What methods are compared on: worlds with known truth, or the user's labelled recordings."""
+"""Tasks of a comparison: simulated worlds, or the user's labelled recordings."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ... import worlds
-from ...errors import ConfigError, DataError
-from ...series import Panel
-from ...windows import find_runs, training_runs
-from ...worlds import Simulation
-from ..protocol import Truth
+from mechtrace import worlds
+from mechtrace.data import Panel, find_runs, training_runs
+from mechtrace.errors import ConfigError, DataError
+from mechtrace.worlds import Simulation
+
+from ..baselines.protocol import Truth
 
 #: Pure recordings of each regime that judge, and that oracle selection looks at.
-JUDGING, SELECTING = 100, 20
+TEST_SERIES, SELECTION_SERIES = 100, 20
 #: Switches spliced from held-out recordings, and the longest stretch on either side of one.
 SPLICES, SPLICE_ROWS = 100, 200
 
 
 @dataclass(frozen=True, eq=False)
-class Glide:
-    """Unlabelled recordings of which the weights are known."""
+class KnownTransition:
+    """Unlabelled recordings with known weights."""
 
     name: str
     panel: Panel
@@ -35,7 +35,7 @@ class Glide:
 
 @dataclass(frozen=True, eq=False)
 class Splices:
-    """Two pure stretches one after the other: the regime switches at a known row."""
+    """Two segments of different regimes joined: the regime switches at a known row."""
 
     panel: Panel
     cut: np.ndarray  # (n,)
@@ -44,15 +44,15 @@ class Splices:
 
 
 @dataclass(frozen=True, eq=False)
-class Material:
-    """What one cell learns from, and what its answers are held against."""
+class TaskData:
+    """Training and test data of one cell."""
 
     regimes: tuple[str, ...]
     learn: Panel
     pure: Panel  # labelled, not learned from
     pure_simulation: Simulation | None = None
     truth: Truth | None = None
-    glides: tuple[Glide, ...] = ()
+    transitions: tuple[KnownTransition, ...] = ()
     splices: Splices | None = None
     new: Panel | None = None
     pool_new: bool = False
@@ -60,7 +60,7 @@ class Material:
 
 @dataclass(frozen=True)
 class WorldTask:
-    """A drawn world: the seed of a cell draws it, and simulates in it."""
+    """A simulated world; the seed of a cell draws and simulates it."""
 
     world: str = "paper"
     regimes: int = 5
@@ -71,7 +71,7 @@ class WorldTask:
     kind: ClassVar[str] = "world"
 
     def __post_init__(self) -> None:
-        """Refuse what no world can be."""
+        """Raise on an impossible world."""
         for name in self.schedules:
             worlds.make_schedule(name, 2, 2)
         if self.world not in worlds.PRESETS:
@@ -89,32 +89,35 @@ class WorldTask:
         return self.world
 
     def about(self) -> dict[str, Any]:
-        """What identifies the data, for people and for the key of a cell."""
+        """Description that identifies the data."""
         return {"kind": self.kind} | asdict(self)
 
-    def material(self, seed: int) -> Material:
-        """The world of this seed, simulated."""
+    def data(self, seed: int) -> TaskData:
+        """Simulate the world of this seed."""
         drawn = worlds.make(self.world, seed=seed, regimes=self.regimes)
         chosen = np.linspace(0, self.regimes - 1, self.active).round().astype(int)
         active = np.unique(chosen).tolist()
-        pure, select = drawn.simulate(JUDGING, seed=1), drawn.simulate(SELECTING, seed=3)
-        glides = []
+        pure, select = (
+            drawn.simulate(TEST_SERIES, seed=1),
+            drawn.simulate(SELECTION_SERIES, seed=3),
+        )
+        transitions = []
         for name in self.schedules:
             found = drawn.transition(name, series=self.trials, active=active, seed=1)
-            glides.append(Glide(name, found.panel, list(found.alpha), True, found))
-        return Material(
+            transitions.append(KnownTransition(name, found.panel, list(found.alpha), True, found))
+        return TaskData(
             regimes=drawn.regimes,
             learn=drawn.simulate(self.series).panel,
             pure=pure.panel,
             pure_simulation=pure,
             truth=Truth(select.panel, list(select.latents)),
-            glides=tuple(glides),
+            transitions=tuple(transitions),
         )
 
 
 @dataclass(frozen=True)
 class DataTask:
-    """Labelled recordings; the seed of a cell decides which of them are held out."""
+    """Labelled recordings; the seed of a cell decides which are held out."""
 
     folder: Path  # where `panel.npz` and `new.npz` lie while the comparison runs
     facts: dict[str, Any] = field(hash=False)  # what identifies the data
@@ -136,7 +139,7 @@ class DataTask:
         share: float = 0.25,
         pool: bool = False,
     ) -> DataTask:
-        """Put the recordings where every cell finds them, after a look whether they will do."""
+        """Check the recordings and store them for the processes of the cells."""
         if not 0 < share < 1:
             raise ConfigError(f"a share of {share} cannot be held out", fix="use 0.1 to 0.5")
         _held_out(panel, lags, share, seed=0)
@@ -160,27 +163,27 @@ class DataTask:
         return cls(folder, facts, lags, share, pool)
 
     def about(self) -> dict[str, Any]:
-        """What identifies the data, for people and for the key of a cell."""
+        """Description that identifies the data."""
         return {"kind": self.kind} | self.facts
 
-    def material(self, seed: int) -> Material:
-        """The recordings, split by series."""
+    def data(self, seed: int) -> TaskData:
+        """Split the recordings by series."""
         source = self.facts["source"]
         panel = replace(Panel.from_npz(self.folder / "panel.npz"), source=source)
         held = _held_out(panel, self.lags, self.share, seed)
         pure = panel[held]
-        new, glides = None, []
+        new, transitions = None, []
         if (self.folder / "new.npz").exists():
             new = Panel.from_npz(self.folder / "new.npz")
             new = replace(new, source=self.facts["new"]["source"])
         if new is not None and (self.folder / "truth.npy").exists():
             weights = np.split(np.load(self.folder / "truth.npy"), new.offsets[1:-1])
-            glides = [Glide("new", new, weights, self.pool)]
-        return Material(
+            transitions = [KnownTransition("new", new, weights, self.pool)]
+        return TaskData(
             regimes=panel.regimes,
             learn=panel[~held],
             pure=pure,
-            glides=tuple(glides),
+            transitions=tuple(transitions),
             splices=spliced(pure, self.lags, seed),
             new=new,
             pool_new=self.pool,
@@ -188,7 +191,10 @@ class DataTask:
 
 
 def _held_out(panel: Panel, lags: int, share: float, seed: int) -> np.ndarray:
-    """A mask of series: some of each regime that can spare one, never the last of any."""
+    """Choose series to hold out, never the only one of a regime.
+
+    Series of one group are held out together.
+    """
     runs = training_runs(panel, lags)
     rng = np.random.default_rng([seed, 11])
     has = np.zeros((len(panel), len(panel.regimes)), dtype=bool)
@@ -200,12 +206,16 @@ def _held_out(panel: Panel, lags: int, share: float, seed: int) -> np.ndarray:
         for one in rng.permutation(mine):
             if held[mine].sum() >= want:
                 break
-            rest = ~held
-            rest[one] = False
-            held[one] |= bool(has[rest].any(axis=0).all())
+            together = np.arange(len(panel)) == one
+            if panel.groups is not None:
+                together = panel.groups == panel.groups[one]
+            if has[~(held | together)].any(axis=0).all():
+                held |= together
     if not held.any():
+        grouped = panel.groups is not None
         raise DataError(
-            "no recording can be held out, because each is the only one of a regime",
+            "no recording can be held out, because each is the only one of a regime"
+            + (", or of a group without which a regime is missing" if grouped else ""),
             where=panel.source,
             fix="give two recordings of a regime at least, or name the column that tells"
             " recordings apart",
@@ -214,7 +224,7 @@ def _held_out(panel: Panel, lags: int, share: float, seed: int) -> np.ndarray:
 
 
 def _alone(panel: Panel, lags: int) -> list[str]:
-    """Regimes of which there is one recording: it is needed to learn."""
+    """Regimes with one recording, which cannot be held out."""
     runs = training_runs(panel, lags)
     counts = [len(np.unique(runs.series[runs.regime == k])) for k in range(len(panel.regimes))]
     return [name for name, count in zip(panel.regimes, counts, strict=True) if count == 1]
@@ -256,7 +266,7 @@ def spliced(pure: Panel, lags: int, seed: int) -> Splices | None:
 
 
 def truth_for(new: Panel, known: Panel, shared: bool) -> list[np.ndarray]:
-    """The known weights of every row of the new recordings, found by series and time.
+    """Look up the known weights of every row of the new recordings by series and time.
 
     `shared`: the table does not name recordings, its one schedule is that of all of them.
     """

@@ -7,7 +7,8 @@ from typing import NamedTuple, NoReturn
 
 import numpy as np
 
-from ..errors import DataError
+from mechtrace.errors import DataError
+
 from .skeleton import Skeleton, rotations
 
 AXES = {"Xrotation": "x", "Yrotation": "y", "Zrotation": "z"}
@@ -115,7 +116,7 @@ def _motion(body: str, path: Path) -> tuple[int, float, np.ndarray]:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file of numbers and names."""
+    """Read a text file."""
     try:
         return path.read_text(encoding="utf-8", errors="strict")
     except (OSError, UnicodeDecodeError) as error:
@@ -125,5 +126,5 @@ def read_text(path: Path) -> str:
 
 
 def refuse(path: Path, what: str) -> NoReturn:
-    """A file that is not what it should be."""
+    """Raise a DataError about a file."""
     raise DataError(what, where=path.name, fix="download it again, or leave it out")

@@ -1,4 +1,4 @@
-"""How a camera moves: what lays every frame of a recording over the middle one."""
+"""Camera motion: homographies that register every frame with the middle one."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DataError
-from ..readers.pictures import import_cv2
+from mechtrace.errors import DataError
+from mechtrace.io import import_cv2
 
 #: Corners to follow, and the window (pixels) and pyramid levels in which they are looked for.
 CORNERS: dict[str, Any] = {"maxCorners": 800, "qualityLevel": 0.01, "minDistance": 6}
@@ -36,7 +36,7 @@ def camera_motion(frames: np.ndarray) -> np.ndarray:
 
 
 def stabilised(frames: np.ndarray, motion: np.ndarray) -> np.ndarray:
-    """The frames laid over the middle one."""
+    """Register the frames with the middle one."""
     cv2 = import_cv2()
     size = frames.shape[2], frames.shape[1]
     return np.stack(
@@ -48,7 +48,7 @@ def stabilised(frames: np.ndarray, motion: np.ndarray) -> np.ndarray:
 
 
 def carried(places: np.ndarray, motion: np.ndarray) -> np.ndarray:
-    """One place (n, 2) in each frame, as a place in the middle one.
+    """Map one point (n, 2) of each frame to the middle frame.
 
     >>> shift = np.array([[[1.0, 0, 5], [0, 1, -2], [0, 0, 1]]])
     >>> carried(np.array([[10.0, 20.0]]), shift).tolist()

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DataError
-from ..readers.names import natural_key
-from ..series import Panel, PathLike
+from mechtrace.data import Panel, PathLike
+from mechtrace.errors import DataError
+from mechtrace.io import natural_key
+
 from .gait import channels_of
 from .motion import METRES, Motion, read_motion
 from .recordings import Recordings, data_folder
@@ -20,7 +21,7 @@ COMMAND = "mechtrace datasets cmu"
 #: Folders of trials that have no regime.
 UNLABELLED = ("transition", "transitions", "new")
 #: Measured beside the channels, from the same frames.
-BESIDE = ("hip speed", "flight fraction")
+PROXIES = ("hip speed", "flight fraction")
 
 
 def read(
@@ -59,8 +60,8 @@ def read(
         channels=list(tables[0]),
         **about,
     )
-    beside = Panel.from_arrays([_beside(motion) for motion in motions], channels=BESIDE, **about)
-    return Recordings(panel.resampled(rate), beside.resampled(rate))
+    proxies = Panel.from_arrays([_beside(motion) for motion in motions], channels=PROXIES, **about)
+    return Recordings(panel.resampled(rate), proxies.resampled(rate))
 
 
 def find_trials(folder: Path) -> list[Path]:
@@ -73,7 +74,7 @@ def find_trials(folder: Path) -> list[Path]:
 
 
 def with_named_groups(panel: Panel) -> Panel:
-    """For tables: a subject 16 becomes S16, lest the column pass for a measurement."""
+    """Rename subject 16 to S16, so that the column is not read as a measurement."""
     assert panel.groups is not None  # every trial has a subject
     return replace(panel, groups=np.array([f"S{name}" for name in panel.groups]))
 

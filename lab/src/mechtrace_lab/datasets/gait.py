@@ -1,4 +1,4 @@
-"""What is seen of a gait: channels without the place in the room, and stand-ins for the truth."""
+"""Channels of a gait, independent of the place in the room, and proxies for the truth."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..errors import ConfigError
+from mechtrace.errors import ConfigError
+
 from .motion import Motion
 from .recordings import check_features
 
@@ -29,11 +30,11 @@ def paper_channels(motion: Motion) -> Channels:
     joints = [j for j, name in enumerate(motion.names) if not name.endswith("End")][:JOINTS]
     turn, hips = motion.heading(), motion.hips
     moved = motion.velocity(hips)
-    beside = hips * [1.0, 0.0, 1.0]
+    floor = hips * [1.0, 0.0, 1.0]
     out: Channels = {}
     for j in joints:
         place = motion.positions[:, j]
-        out |= _axes(f"{motion.names[j]} place", turn, place - beside)
+        out |= _axes(f"{motion.names[j]} place", turn, place - floor)
         speed = motion.velocity(place)
         same = np.array_equal(place, hips)
         out |= _axes(f"{motion.names[j]} velocity", turn, speed if same else speed - moved)
@@ -64,7 +65,7 @@ FEATURES: dict[str, Callable[[Motion], Channels]] = {
 
 
 def channels_of(motion: Motion, features: str) -> Channels:
-    """The channels of a set of features, by name."""
+    """Compute the channels of a set of features."""
     check_features(features, FEATURES)
     return FEATURES[features](motion)
 

@@ -1,4 +1,4 @@
-"""A captured walk or run in metres: cleaned, with its speed, its steps and its flights."""
+"""A motion capture in metres, with speed, foot contacts and flight phases."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import ConfigError, DataError
+from mechtrace.errors import ConfigError, DataError
+
 from .asf import read_amc
 from .bvh import Captured, read_bvh
 
@@ -76,7 +77,7 @@ class Motion:
         return centred_mean(np.hypot(moved[:, 0], moved[:, 2]), seconds * self.rate)
 
     def contacts(self) -> np.ndarray:
-        """Whether the left and the right foot stand, (T, 2): by its ankle or its ball."""
+        """Foot contacts (T, 2) of the left and the right foot."""
         return np.column_stack([self._stands("left"), self._stands("right")])
 
     def _stands(self, side: str) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Real recordings with what is measured beside them: stand-ins for a truth that nobody knows."""
+"""Real recordings with proxies for the unknown truth."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import ConfigError, DataError
-from ..readers.names import listed
-from ..series import Panel, PathLike
+from mechtrace.data import Panel, PathLike
+from mechtrace.errors import ConfigError, DataError
+from mechtrace.io import listed
 
 #: Names a folder that holds the data sets, each in a folder of its own name.
 VARIABLE = "MECHTRACE_DATA"
@@ -19,14 +19,14 @@ VARIABLE = "MECHTRACE_DATA"
 
 @dataclass(frozen=True, eq=False)
 class Recordings:
-    """Recordings, and other channels of the same series at the same times beside them."""
+    """Recordings, with proxies for the truth at the same times."""
 
     panel: Panel
-    beside: Panel
+    proxies: Panel
 
     def __getitem__(self, chosen: np.ndarray | Sequence[str]) -> Recordings:
-        """These series, by name, number or mask."""
-        return Recordings(self.panel[chosen], self.beside[chosen])
+        """Select series by name, number or mask."""
+        return Recordings(self.panel[chosen], self.proxies[chosen])
 
     @property
     def labels(self) -> list[str]:
@@ -36,25 +36,25 @@ class Recordings:
 
     @property
     def pure(self) -> Recordings:
-        """Those of a known regime."""
+        """Recordings of a known regime."""
         return self[np.array([label != "" for label in self.labels])]
 
     @property
     def new(self) -> Recordings:
-        """Those without one: the transitions."""
+        """Recordings without a regime: the transitions."""
         return self[np.array([label == "" for label in self.labels])]
 
     def column(self, name: str) -> list[np.ndarray]:
-        """One of the channels beside, of each series."""
-        if name not in self.beside.channels:
-            fix = f"use one of {listed(self.beside.channels)}"
+        """One of the proxies, for each series."""
+        if name not in self.proxies.channels:
+            fix = f"use one of {listed(self.proxies.channels)}"
             raise DataError(f"there is no {name!r} beside", where=self.panel.source, fix=fix)
-        place = self.beside.channels.index(name)
-        return [values[:, place] for values in self.beside.to_arrays()]
+        place = self.proxies.channels.index(name)
+        return [values[:, place] for values in self.proxies.to_arrays()]
 
 
 def data_folder(name: str, given: PathLike | None, command: str) -> Path:
-    """The folder of a data set: the given one, or that of its name below $MECHTRACE_DATA."""
+    """Find the folder of a data set: the given one, or its own below $MECHTRACE_DATA."""
     root = os.environ.get(VARIABLE)
     folder = Path(given) if given is not None else Path(root) / name if root else None
     if folder is None:

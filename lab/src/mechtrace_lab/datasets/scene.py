@@ -1,4 +1,4 @@
-"""A vehicle in real frames, with the motion of the camera taken away."""
+"""A vehicle in real frames, with camera motion removed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROAD = 50
 
 
 @dataclass(frozen=True, eq=False)
-class Scene:
+class VehicleScene:
     """Frames as they are and steady, the empty road, and boxes of one vehicle; in pixels."""
 
     numbers: np.ndarray  # (n,) of the frames, 30 per second
@@ -59,7 +59,7 @@ class Scene:
         return np.arange(0, len(self.numbers), max(1, round(step / apart)))
 
 
-def read_scene(frames: Path, annotation: Path, *, scale: float = 0.5) -> Scene:
+def read_scene(frames: Path, annotation: Path, *, scale: float = 0.5) -> VehicleScene:
     """The scene of a folder of numbered frames and the boxes of one vehicle."""
     images, numbers, track = numbered_frames(frames, annotation)
     pictures, boxes = images[:], scale * track.boxes[numbers - 1]
@@ -67,7 +67,7 @@ def read_scene(frames: Path, annotation: Path, *, scale: float = 0.5) -> Scene:
     steady = stabilised(pictures, motion)
     some = np.unique(np.linspace(0, len(steady) - 1, ROAD).round().astype(int))
     grown = np.sqrt(np.abs(np.linalg.det(motion[:, :2, :2])))  # where the camera zooms or climbs
-    return Scene(
+    return VehicleScene(
         numbers=numbers,
         frames=pictures,
         steady=steady,

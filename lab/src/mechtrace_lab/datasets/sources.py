@@ -1,18 +1,20 @@
-"""Where the recordings come from, under which terms, and how to fetch them: only when asked."""
+"""Sources of the recordings: terms of use and download."""
 
 from __future__ import annotations
 
 import csv
 import hashlib
+import logging
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from ..atomic import atomic_path
-from ..errors import ConfigError, DataError
+from mechtrace._runtime import atomic_path
+from mechtrace.errors import ConfigError, DataError
+
+logger = logging.getLogger(__name__)
 
 SECONDS = 60.0
 
@@ -66,7 +68,7 @@ class File(NamedTuple):
 
 
 def source(name: str) -> Source:
-    """What is known of a data set."""
+    """Look up a data set."""
     if name not in SOURCES:
         known = ", ".join(SOURCES)
         raise ConfigError(f"there is no data set {name!r}", fix=f"use one of {known}")
@@ -85,7 +87,7 @@ def files_of(wanted: Source) -> list[File]:
 
 
 def state(wanted: Source, folder: Path) -> dict[str, list[str]]:
-    """Which files are there as they should be, which are others, and which are missing."""
+    """List the files that are present, changed and missing."""
     out: dict[str, list[str]] = {"good": [], "other": [], "missing": []}
     for file in files_of(wanted):
         path = folder / file.place
@@ -96,8 +98,8 @@ def state(wanted: Source, folder: Path) -> dict[str, list[str]]:
     return out
 
 
-def download(wanted: Source, folder: Path, say: Callable[[str], None]) -> int:
-    """Fetch what is missing, checked and whole or not at all; returns how many files came."""
+def download(wanted: Source, folder: Path) -> int:
+    """Download missing files, verify their checksums and return their number."""
     files = [file for file in files_of(wanted) if not (folder / file.place).exists()]
     for number, file in enumerate(files, start=1):
         content = _fetch(file.url)
@@ -111,7 +113,7 @@ def download(wanted: Source, folder: Path, say: Callable[[str], None]) -> int:
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_path(path) as temporary:
             temporary.write_bytes(content)
-        say(f"{number} of {len(files)}: {file.place}")
+        logger.info(f"{number} of {len(files)}: {file.place}")
     return len(files)
 
 

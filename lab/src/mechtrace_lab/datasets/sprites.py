@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..readers.pictures import import_cv2
-from .scene import Scene
+from mechtrace.io import import_cv2
+
+from .scene import VehicleScene
 from .tracks import Track
 from .trails import DIFFERENT, box_slices, draw_trail, film_of
 
@@ -24,7 +25,7 @@ class Sprite(NamedTuple):
     own: np.ndarray
 
 
-def cut_out(scene: Scene, rows: Sequence[int] | range) -> list[Sprite]:
+def cut_out(scene: VehicleScene, rows: Sequence[int] | range) -> list[Sprite]:
     """The vehicle of a scene in some of its frames."""
     found = []
     for row in rows:
@@ -35,7 +36,7 @@ def cut_out(scene: Scene, rows: Sequence[int] | range) -> list[Sprite]:
     return found
 
 
-def painted_film(track: Track, sprite: Sprite, scene: Scene, step: int) -> np.ndarray:
+def painted_film(track: Track, sprite: Sprite, scene: VehicleScene, step: int) -> np.ndarray:
     """Pictures, every so many frames, of a sprite that moves as the track on a scene's road."""
     track = track.filled()
     centres, sides = scene.scale * track.centres, scene.scale * track.boxes[:, 2:]

@@ -93,14 +93,6 @@ class Track:
         return float(gone[1] / gone.sum()) if gone.any() else 0.5
 
     @property
-    def first_last_turn(self) -> float:
-        """The paper's criterion to the letter: the first five 5-frame steps against the last."""
-        steps = self.centres[5:] - self.centres[:-5]
-        first, last = steps[:5].mean(axis=0), steps[-5:].mean(axis=0)
-        turn = np.degrees(np.arctan2(*last[::-1]) - np.arctan2(*first[::-1]))
-        return float(abs((turn + 180) % 360 - 180))
-
-    @property
     def moves(self) -> bool:
         """Whether it covers some distance."""
         return self.path >= max(LEAST_PATH, LEAST_SIZES * float(self.size.mean()))

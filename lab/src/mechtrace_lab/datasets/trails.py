@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ..readers.pictures import import_cv2
+from mechtrace.io import import_cv2
 
 #: Grey levels by which a vehicle differs from the road.
 DIFFERENT = 15

@@ -11,10 +11,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..errors import DataError, DataWarning
-from ..readers.names import natural_key
-from ..readers.pictures import ImageFiles
-from ..series import Panel, PathLike
+from mechtrace.data import Panel, PathLike
+from mechtrace.errors import DataError, DataWarning
+from mechtrace.io import ImageFiles, natural_key
+
 from .recordings import Recordings, data_folder
 from .tracks import Track, read_target, read_tracks, steady_camera
 from .vehicle import channels_of, chord_proxy, literal_proxy
@@ -23,7 +23,7 @@ NAME = "uavdt"
 COMMAND = "mechtrace datasets uavdt"
 RATE = 30.0
 REGIMES = ("horizontal", "vertical")
-BESIDE = ("proxy", "literal proxy")
+PROXIES = ("proxy", "literal proxy")
 INDEX = "track_index.csv"
 
 Turns = Literal["verified", "candidates"]
@@ -75,11 +75,11 @@ def recordings_of(
         channels=list(tables[0]),
         **about,
     )
-    beside = [
+    proxies = [
         np.column_stack([chord_proxy(track.centres), literal_proxy(track.centres)])
         for track in whole
     ]
-    return Recordings(panel, Panel.from_arrays(beside, channels=BESIDE, **about))
+    return Recordings(panel, Panel.from_arrays(proxies, channels=PROXIES, **about))
 
 
 def tracks_of(folder: Path, sequences: Sequence[str] | None = None) -> list[Track]:
@@ -129,28 +129,6 @@ def _label(track: Track, verified: set[str] | None) -> str | None:
     if verified is None and track.kind == "turn":
         return ""
     return track.kind if track.kind in REGIMES else None
-
-
-def read_crops(
-    frames: Path, annotation: Path, *, size: int = 64, scale: float = 0.5, around: float = 1.5
-) -> Panel:
-    """Pictures of one vehicle, cut out of a folder of frames; the file names number the frames.
-
-    `scale` is the width of the frames over that of the annotated ones, `around` how much of the
-    scene is shown, in sides of the box.
-    """
-    from scipy.ndimage import map_coordinates
-
-    images, numbers, track = numbered_frames(frames, annotation)
-    steps = (np.arange(size) + 0.5) / size - 0.5
-    crops = np.empty((len(numbers), size, size), np.uint8)
-    for row, number in enumerate(numbers):
-        (x, y), side = track.centres[number - 1], track.boxes[number - 1, 2:].max() * around
-        places = np.meshgrid(y + side * steps, x + side * steps, indexing="ij")
-        picture = np.asarray(images[row], dtype=float)
-        cut = map_coordinates(picture, scale * np.array(places), order=1, mode="nearest")
-        crops[row] = np.round(cut)
-    return Panel.from_arrays([crops], time=[numbers / RATE], names=[track.sequence])
 
 
 def numbered_frames(frames: Path, annotation: Path) -> tuple[ImageFiles, np.ndarray, Track]:

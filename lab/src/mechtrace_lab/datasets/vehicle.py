@@ -117,6 +117,6 @@ FEATURES: dict[str, Callable[[Track], Channels]] = {
 
 
 def channels_of(track: Track, features: str) -> Channels:
-    """The channels of a set of features, by name."""
+    """Compute the channels of a set of features."""
     check_features(features, FEATURES)
     return FEATURES[features](track)

@@ -1,4 +1,4 @@
-"""One piece of work: what its result depends on, and where that is kept."""
+"""A job: a computation whose result is stored under a hash of its inputs."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..atomic import atomic_path
+from mechtrace._runtime import atomic_path
 
 if TYPE_CHECKING:
-    from ..fit import Listener
+    from mechtrace.stage1 import Listener
 
 FINISHED, FAILED, SKIPPED = "finished", "failed", "skipped"
 
@@ -24,7 +24,7 @@ Row = dict[str, Any]
 
 
 class Job(ABC):
-    """What is computed at once, and never again; it travels to a process of its own."""
+    """A computation that runs once in its own process and whose row is stored."""
 
     @property
     @abstractmethod
@@ -42,11 +42,11 @@ class Job(ABC):
 
     @abstractmethod
     def run(self, folder: Path, listeners: Sequence[Listener] = ()) -> Row:
-        """Do it, in this process; what was found, as a row."""
+        """Run the job in this process and return its row."""
 
     @abstractmethod
-    def words(self, row: Row) -> str:
-        """What a finished row says, in a line."""
+    def describe(self, row: Row) -> str:
+        """Summarise a finished row in a line."""
 
     @property
     def label(self) -> str:
@@ -61,33 +61,33 @@ class Job(ABC):
         key = blake2b(text.encode(), digest_size=6).hexdigest()
         return f"{self.label}-seed{self.seed}-{key}"
 
-    def kept(self, folder: Path) -> Row | None:
-        """Its row if it was finished before."""
+    def stored_row(self, folder: Path) -> Row | None:
+        """Return the stored row of a finished run, or None."""
         try:
             row = json.loads((folder / f"{self.stem}.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return None
         return row if isinstance(row, dict) and row.get("status") == FINISHED else None
 
-    def keep(self, folder: Path, row: Row) -> None:
-        """Write its row, whole or not at all."""
+    def store(self, folder: Path, row: Row) -> None:
+        """Write the row atomically."""
         with atomic_path(folder / f"{self.stem}.json") as temporary:
             temporary.write_text(json.dumps(row, indent=1, allow_nan=False) + "\n", "utf-8")
 
     def row(self, status: str, **more: Any) -> Row:
-        """A row about this job."""
+        """Make a row of this job."""
         return {"stem": self.stem} | self.about() | {"status": status} | more
 
     def line(self, row: Row) -> str:
-        """A row in words."""
+        """Describe a row in one line."""
         head = f"{self.kind} seed {self.seed}: "
         if row["status"] != FINISHED:
             return f"{head}{row['status']}: {row['reason']}".rstrip(".")
-        return head + self.words(row)
+        return head + self.describe(row)
 
 
 def plain(figures: Any) -> Any:
-    """Figures as JSON knows them; what is not finite becomes null."""
+    """Convert figures for JSON; non-finite numbers become null."""
     if isinstance(figures, dict):
         return {name: plain(value) for name, value in figures.items()}
     if isinstance(figures, (list, tuple)):
@@ -98,7 +98,7 @@ def plain(figures: Any) -> Any:
 
 
 def peak_memory() -> int:
-    """Bytes, the most that this process has held.
+    """Peak memory of this process in bytes.
 
     What getrusage says counts the process that started this one too, so it is the second choice.
     """

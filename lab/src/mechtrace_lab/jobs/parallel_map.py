@@ -1,4 +1,4 @@
-"""Calls that do not need one another, some at once, each in one of a few processes."""
+"""Independent calls in a pool of processes."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import active_children, get_context
 from typing import Any, TypeVar
 
-from ..blas import keep_to_threads
+from mechtrace._runtime import keep_to_threads
+
 from .runner import START
 
 T = TypeVar("T")
 
 
-def spread(
+def parallel_map(
     function: Callable[..., T], calls: Sequence[tuple[Any, ...]], workers: int
 ) -> Iterator[T]:
-    """`function(*call)` of every call, in their order; with one worker in this process.
+    """Yield `function(*call)` of every call in order; one worker means this process.
 
     Who does not wait for all of them (an error, Ctrl-C) does not wait for those at work either.
 
-    >>> list(spread(divmod, [(7, 2), (9, 4)], workers=1))
+    >>> list(parallel_map(divmod, [(7, 2), (9, 4)], workers=1))
     [(3, 1), (2, 1)]
     """
     if workers == 1:

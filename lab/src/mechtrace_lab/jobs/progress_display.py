@@ -1,22 +1,26 @@
-"""What a person sees of long work: a line per finished job, bars on a terminal."""
+"""Progress of jobs: a line per finished job, bars on a terminal."""
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from ..fit import Progress
-from ..progress import duration
+from mechtrace._runtime import bars, duration
+from mechtrace.stage1 import Progress
+
 from .job import Job, Row
 
+logger = logging.getLogger(__name__)
 
-class Watch:
-    """Speaks through `say`; bars appear on stderr if that is a terminal and `live`."""
 
-    def __init__(self, say: Callable[[str], None], *, workers: int = 1, live: bool = True) -> None:
-        self.say, self.workers = say, workers
+class ProgressDisplay:
+    """Logs a line per job; bars appear on stderr if that is a terminal and `live`."""
+
+    def __init__(self, *, workers: int = 1, live: bool = True) -> None:
+        self.workers = workers
         self.live = live and sys.stderr.isatty()
         self.done: dict[str, list[float]] = {}
         self.waiting: list[Job] = []
@@ -29,9 +33,9 @@ class Watch:
         """Say how much there is to do."""
         self.total, self.count, self.waiting = total, total - len(todo), list(todo)
         if self.count:
-            self.say(f"{self.count} of {total} results are kept from before")
+            logger.info(f"{self.count} of {total} results are kept from before")
         if self.live and todo:
-            self._bars = _bars()
+            self._bars = bars(sys.stderr, elapsed=True)
             self._bars.start()
 
     def started(self, job: Job) -> None:
@@ -43,7 +47,7 @@ class Watch:
             self._tasks[job] = self._bars.add_task(name, total=None, figures="")
 
     def training(self, job: Job, progress: Progress) -> None:
-        """A job has learned a little more."""
+        """Update the bar of a job."""
         if self._bars is not None:
             figures = f"loss {progress.loss:.3f}  {duration(progress.seconds_left)} left"
             self._bars.update(
@@ -59,10 +63,10 @@ class Watch:
             self._bars.remove_task(self._tasks.pop(job))
         left = f"; {self.count} of {self.total}"
         left += f", about {duration(self.seconds_left())} left" if self.count < self.total else ""
-        self.say(f"{job.line(row)}{left}")
+        logger.info(f"{job.line(row)}{left}")
 
     def seconds_left(self) -> float:
-        """What the rest will take, if it takes as long as what is done."""
+        """Estimate the remaining seconds from the finished jobs."""
         every = [second for seconds in self.done.values() for second in seconds]
         usual = sum(every) / len(every)
 
@@ -76,24 +80,7 @@ class Watch:
         return rest / self.workers
 
     def close(self) -> None:
-        """Give the terminal back."""
+        """Remove the progress bars."""
         if self._bars is not None:
             self._bars.stop()
             self._bars = None
-
-
-def _bars() -> Any:
-    from rich.console import Console
-    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bars
-
-    return Bars(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=30),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[figures]}"),
-        console=Console(stderr=True),
-        transient=True,
-        # what is printed meanwhile goes above the bars, unless it goes to a file
-        redirect_stdout=sys.stdout.isatty(),
-    )

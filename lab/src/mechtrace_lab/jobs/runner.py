@@ -1,4 +1,4 @@
-"""Jobs in fresh processes, some at once: a crash loses one job, a repeated command none."""
+"""Run jobs in fresh processes; a crash affects one job, and stored rows are reused."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -17,11 +17,12 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from ..blas import keep_to_threads
-from ..errors import DataError, MechtraceError
-from ..fit import Progress
+from mechtrace._runtime import keep_to_threads
+from mechtrace.errors import DataError, MechtraceError
+from mechtrace.stage1 import Progress
+
 from .job import FAILED, Job, Row
-from .watch import Watch
+from .progress_display import ProgressDisplay
 
 #: How a process is started: nothing of this one is in it, and it can use a GPU.
 START = "spawn"
@@ -36,11 +37,10 @@ def collect(
     *,
     workers: int,
     fresh: bool,
-    say: Callable[[str], None],
     live: bool,
 ) -> None:
     """Put the row of each job into `rows` as it is ready; after Ctrl-C it has what is finished."""
-    watch = Watch(say, workers=workers, live=live)
+    watch = ProgressDisplay(workers=workers, live=live)
     found = run_jobs(jobs, folder, workers=workers, fresh=fresh, watch=watch)
     try:
         for row in found:
@@ -51,7 +51,7 @@ def collect(
 
 
 def new_folder(folder: Path, out: Path) -> None:
-    """Make the folder inside `out` that keeps results."""
+    """Create the folder of results."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except FileExistsError as error:
@@ -66,7 +66,7 @@ class _Running:
     log: Path
     row: Row | None = None
 
-    def listen(self, watch: Watch) -> None:
+    def listen(self, watch: ProgressDisplay) -> None:
         """Take what has arrived."""
         try:
             while self.pipe.poll():
@@ -90,12 +90,12 @@ class _Running:
 
 
 def run_jobs(
-    jobs: Sequence[Job], folder: Path, *, workers: int, fresh: bool, watch: Watch
+    jobs: Sequence[Job], folder: Path, *, workers: int, fresh: bool, watch: ProgressDisplay
 ) -> Generator[Row]:
-    """The row of each job as it is ready, kept in the folder; those kept before come first."""
+    """Yield and store the row of each job as it is ready, stored rows first."""
     todo = []
     for job in jobs:
-        row = None if fresh else job.kept(folder)
+        row = None if fresh else job.stored_row(folder)
         if row is None:
             todo.append(job)
         else:
@@ -117,7 +117,7 @@ def run_jobs(
                 one.listen(watch)
                 running.remove(one)
                 row = one.ended()
-                one.job.keep(folder, row)
+                one.job.store(folder, row)
                 watch.finished(one.job, row)
                 yield row
     finally:
@@ -138,7 +138,7 @@ def _start(job: Job, folder: Path, threads: int) -> _Running:
 
 @contextmanager
 def _deaf() -> Iterator[None]:
-    """A process started here does not hear Ctrl-C, which is the business of the first one."""
+    """Make processes that are started inside ignore Ctrl-C."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -182,7 +182,7 @@ def _work(job: Job, folder: Path, pipe: Connection, log: Path, threads: int) -> 
 
 
 def _write_to(log: Path) -> None:
-    """Whatever this process prints goes to a file: the terminal shows the comparison."""
+    """Redirect the output of this process to a file."""
     sys.stdout.flush()
     sys.stderr.flush()
     target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)

@@ -1,216 +1,27 @@
-"""The worlds in which other methods were shown by their authors, with their truth.
-
-Below, s is LeakyReLU with slope 0.2, z are latents, x observations (as many as latents).
-
-- tdrl: z_t = s(sum_l s(z_{t-l} W_l) + 0.1 noise); labelled domains, each with two other entries in
-  one W_l.
-- nctrl: the same with unlabelled states on a sticky ring; each state has its own permutation
-  matrix W_1.
-- leap: the same with labelled domains that share all W_l and differ in the scale of the noise.
-- ivae: independent Gaussian sources without dynamics, whose variances differ between labelled
-  segments.
-- pcl: independent autoregressive sources with Laplace innovations; no regimes at all.
-
-Temporal worlds are mixed by x = s(s(z) Q_1) Q_2 with orthogonal Q, the sources of the last two
-by well-conditioned layers with s in between. Nobody makes the temporal worlds stable: most grow
-without bound after the few steps that their authors use. A drawn world is simulated as often as
-one likes: with another seed it gives held-out recordings.
-"""
+"""The settings under which other methods were published, as worlds to draw."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from inspect import signature
 from typing import Any
 
 import numpy as np
-from scipy.signal import lfilter
 
-from ..config import KIND_NAMES, is_a
-from ..errors import ConfigError
-from ..series import Panel
-from .simulation import leaky
+from mechtrace.config import KIND_NAMES, is_a
+from mechtrace.errors import ConfigError
 
-LEAK = 0.2
-#: Matrices drawn, among which one below the wanted condition number must be.
+from .simulators import (
+    AutoregressiveWorld,
+    LaggedWorld,
+    Mixing,
+    PeerWorld,
+    SegmentWorld,
+    check_positive,
+)
+
+#: Matrices drawn in search of well-conditioned ones.
 MAX_DRAWS = 10_000
-#: Latents beyond this have nothing to do with what the authors look at.
-EXPLODED = 1e4
-#: What is left of the start at zero when a source counts as settled.
-FORGOTTEN = 1e-6
-
-
-@dataclass(frozen=True, eq=False)
-class Recordings:
-    """What a world gave: observations, and the latents and states behind them."""
-
-    world: str
-    panel: Panel
-    latents: np.ndarray = field(repr=False)  # (N, T, d)
-    states: np.ndarray | None = field(repr=False)  # (N, T): domain, state or segment
-
-
-@dataclass(frozen=True, eq=False)
-class Mixing:
-    """An invertible map from latents to as many observations.
-
-    >>> mixing = Mixing((np.eye(2), np.diag([2.0, 1.0])))
-    >>> mixing(np.array([[1.0, -1.0]])), mixing.inverse(np.array([[2.0, -0.2]]))
-    (array([[ 2. , -0.2]]), array([[ 1., -1.]]))
-    """
-
-    layers: tuple[np.ndarray, ...]
-    bend_first: bool = False  # the activation also before the first layer
-
-    def __call__(self, latents: np.ndarray) -> np.ndarray:
-        """Observations of these latents."""
-        x = latents
-        for depth, layer in enumerate(self.layers):
-            x = (leaky(x, LEAK) if depth or self.bend_first else x) @ layer
-        return x
-
-    def inverse(self, observations: np.ndarray) -> np.ndarray:
-        """The latents of these observations."""
-        z = np.asarray(observations, float)
-        for depth in reversed(range(len(self.layers))):
-            z = z @ np.linalg.inv(self.layers[depth].astype(float))
-            z = np.minimum(z, z / LEAK) if depth or self.bend_first else z
-        return z
-
-
-@dataclass(frozen=True, eq=False)
-class PeerWorld(ABC):
-    """A drawn world, ready to be simulated."""
-
-    name: str
-    seed: int
-    series: int  # how many the authors use: of each regime where these are labelled
-    length: int
-    mixing: Mixing = field(repr=False)
-
-    @property
-    def regimes(self) -> tuple[str, ...]:
-        """Names of the labelled regimes; none where recordings are unlabelled."""
-        return ()
-
-    @abstractmethod
-    def _draw(
-        self, series: int, length: int, rng: np.random.Generator
-    ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Latents (N, T, d) in float32 and states (N, T)."""
-
-    def simulate(
-        self, series: int | None = None, *, seed: int = 0, length: int | None = None
-    ) -> Recordings:
-        """So many recordings (of each regime, where labelled); by default as the authors do."""
-        series = self.series if series is None else series
-        length = self.length if length is None else length
-        _at_least_one(series=series, length=length)
-        rng = np.random.default_rng([self.seed, seed, 1])
-        latents, states = self._draw(series, length, rng)
-        regime = None
-        if self.regimes and states is not None:
-            regime = np.array(self.regimes)[states[:, 0]]
-        panel = Panel.from_arrays(self.mixing(latents), regime=regime, source=self.name)
-        return Recordings(self.name, panel, latents, states)
-
-
-@dataclass(frozen=True, eq=False)
-class LaggedWorld(PeerWorld):
-    """Latents that drive each other, by matrices and noise scales of the regime at work."""
-
-    matrices: np.ndarray = field(repr=False)  # (K, L, d, d): W_l of each regime, causes in rows
-    scales: np.ndarray = field(repr=False)  # (K, d) noise standard deviations
-    #: probabilities (K, K) of the next state; None: each series stays in one labelled domain
-    chain: np.ndarray | None = field(repr=False, default=None)
-
-    @property
-    def regimes(self) -> tuple[str, ...]:
-        """Names of the labelled domains."""
-        return () if self.chain is not None else _names("D", len(self.matrices))
-
-    def _draw(
-        self, series: int, length: int, rng: np.random.Generator
-    ) -> tuple[np.ndarray, np.ndarray]:
-        _, lags, d, _ = self.matrices.shape
-        if length <= lags:
-            raise ConfigError(
-                f"length {length} is not longer than {lags} lags", fix="use a longer series"
-            )
-        states = self._states(series, length, rng)
-        matrices = self.matrices.astype(np.float32)
-        latents = np.empty((len(states), length, d), np.float32)
-        latents[:, :lags] = rng.standard_normal((len(states), lags, d), dtype=np.float32)
-        for t in range(lags, length):
-            noise = rng.standard_normal((len(states), d), dtype=np.float32)
-            before = noise * self.scales.astype(np.float32)[states[:, t]]
-            for k, of_regime in enumerate(matrices):
-                rows = np.flatnonzero(states[:, t] == k)
-                for lag, matrix in enumerate(of_regime, start=1):
-                    before[rows] += leaky(latents[rows, t - lag] @ matrix, LEAK)
-            latents[:, t] = leaky(before, LEAK)
-            if not np.abs(latents[:, t]).max() < EXPLODED:
-                raise ConfigError(
-                    f"the simulation exploded at step {t}",
-                    fix="use a shorter series or a new seed",
-                )
-        return latents, states
-
-    def _states(self, series: int, length: int, rng: np.random.Generator) -> np.ndarray:
-        kinds = len(self.matrices)
-        if self.chain is None:
-            return _constant(kinds, series, length)
-        states = np.empty((series, length), np.int16)
-        states[:, 0] = rng.integers(kinds, size=series)  # a ring visits all states alike
-        upto = np.cumsum(self.chain, axis=1)[:, :-1]
-        for t in range(1, length):
-            draw = rng.random((series, 1))
-            states[:, t] = (draw > upto[states[:, t - 1]]).sum(axis=1)
-        return states
-
-
-@dataclass(frozen=True, eq=False)
-class SegmentWorld(PeerWorld):
-    """Independent Gaussian sources without dynamics; their variances tell segments apart."""
-
-    variances: np.ndarray = field(repr=False)  # (segments, d)
-
-    @property
-    def regimes(self) -> tuple[str, ...]:
-        """Names of the segments."""
-        return _names("S", len(self.variances))
-
-    def _draw(
-        self, series: int, length: int, rng: np.random.Generator
-    ) -> tuple[np.ndarray, np.ndarray]:
-        states = _constant(len(self.variances), series, length)
-        shape = (*states.shape, self.variances.shape[1])
-        latents = rng.standard_normal(shape, dtype=np.float32)
-        latents *= np.sqrt(self.variances).astype(np.float32)[states[:, 0]][:, None]
-        return latents, states
-
-
-@dataclass(frozen=True, eq=False)
-class AutoregressiveWorld(PeerWorld):
-    """Independent AR(1) sources of unit variance with Laplace innovations."""
-
-    latents: int
-    coefficient: float
-
-    def _draw(
-        self, series: int, length: int, rng: np.random.Generator
-    ) -> tuple[np.ndarray, np.ndarray | None]:
-        a = self.coefficient
-        before = int(np.ceil(np.log(FORGOTTEN) / np.log(abs(a)))) if a else 0
-        scale = np.sqrt((1 - a**2) / 2)  # a Laplace variable has variance 2 scale^2
-        innovations = rng.laplace(0.0, scale, (series, before + length, self.latents))
-        sources = lfilter([1.0], [1.0, -a], innovations, axis=1)[:, before:]
-        return sources.astype(np.float32), None
-
-
-# --- the settings of the authors -------------------------------------------------------------
 
 
 def tdrl(
@@ -398,13 +209,10 @@ def make(name: str, *, seed: int = 0, **options: Any) -> PeerWorld:
         elif not is_a(value, type(default)):
             raise ConfigError(f"{option} = {value!r}", fix=f"make it {KIND_NAMES[type(default)]}")
         elif type(default) is int:
-            _at_least_one(**{option: value})
+            check_positive(**{option: value})
         elif option == "noise" and value < 0:
             raise ConfigError(f"noise = {value}", fix="make it non-negative")
     return WORLDS[name](seed=seed, **options)
-
-
-# --- what they are made of -------------------------------------------------------------------
 
 
 def _lag_matrices(rng: np.random.Generator, lags: int, d: int) -> np.ndarray:
@@ -414,7 +222,7 @@ def _lag_matrices(rng: np.random.Generator, lags: int, d: int) -> np.ndarray:
 
 
 def _different_orders(rng: np.random.Generator, count: int, d: int) -> np.ndarray:
-    """So many different permutations of d things."""
+    """Draw distinct permutations of d elements."""
     found: dict[tuple[int, ...], None] = {}
     for _ in range(MAX_DRAWS):
         found[tuple(rng.permutation(d).tolist())] = None
@@ -456,22 +264,6 @@ def _conditioned_mixing(rng: np.random.Generator, d: int, depth: int, condition:
             fix="allow a larger one, or 1 for orthogonal layers",
         )
     return Mixing(tuple(good[:depth].astype(np.float32)))
-
-
-def _constant(kinds: int, series: int, length: int) -> np.ndarray:
-    """States of so many series of each kind, which never change: a view (N, T)."""
-    kind = np.repeat(np.arange(kinds, dtype=np.int16), series)
-    return np.broadcast_to(kind[:, None], (len(kind), length))
-
-
-def _names(letter: str, count: int) -> tuple[str, ...]:
-    return tuple(f"{letter}{k}" for k in range(count))
-
-
-def _at_least_one(**values: int) -> None:
-    for name, value in values.items():
-        if value < 1:
-            raise ConfigError(f"{name} = {value}", fix="make it at least 1")
 
 
 def _check_range(name: str, value: Any) -> None:

@@ -7,10 +7,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import DataError
-from .style import COLOURS, GRID, INK, SOFT, colour, dash, panels_for, plain, tidy, time_axis
+from mechtrace.errors import DataError
+from mechtrace.viz.plot import (
+    COLOURS,
+    GRID,
+    INK,
+    SOFT,
+    colour,
+    dash,
+    panels_for,
+    plain,
+    tidy,
+    time_axis,
+)
 
-#: Ours, and the reference that nobody can be better than.
+#: MechtraceMethod, and the reference that nobody can be better than.
 OURS, CEILING = "mechtrace", "oracle"
 #: Curves of more recordings than this are not drawn.
 SHOWN = 4
@@ -44,7 +55,7 @@ WORLD = (
         Mark("mcc", "oracle_selected", "selected by the truth"),
     ),
 )
-JUDGED = Side(
+TEST_SERIES = Side(
     "correlation with the true weights",
     Mark("single", "figures", "new recordings"),
     Mark("switch", "figures", "spliced switches"),
@@ -103,7 +114,7 @@ def _of_data(methods: list[Any]) -> tuple[Side, Side]:
 
     if known("pooled"):
         return WORLD[0], DATA[1]
-    return (JUDGED if known("single") else DATA[0]), DATA[1]
+    return (TEST_SERIES if known("single") else DATA[0]), DATA[1]
 
 
 def _draw(ax: Any, side: Side, methods: list[Any], rows: list[Any], ceiling: Any) -> None:

@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..diagnose.bounds import fitted_rate
-from ..errors import DataError
-from .inputs import like, numbers
-from .style import (
+from mechtrace.errors import DataError
+from mechtrace.viz.plot import (
     COLOURS,
     INK,
     MARKERS,
@@ -19,11 +17,15 @@ from .style import (
     colour,
     dash,
     legend_above,
+    like,
     log_axis,
+    numbers,
     panels_for,
     plain,
     tidy,
 )
+
+from ..studies.bounds import fitted_rate
 
 if TYPE_CHECKING:
     import pandas as pd

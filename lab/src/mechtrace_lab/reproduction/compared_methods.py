@@ -1,4 +1,4 @@
-"""Methods of the contest as sources of figures: the cells of `mechtrace compare`."""
+"""Compared methods as sources of figures: the cells of `mechtrace compare`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..baselines.contest.cells import Cell
-from ..baselines.contest.tasks import WorldTask
 from ..baselines.protocol import Settings
+from ..comparison.cells import Cell
+from ..comparison.tasks import WorldTask
 from ..jobs import Row
 from .models import Scale
 
@@ -26,27 +26,27 @@ OF_METHOD: dict[tuple[str, str], dict[str, Any]] = {("paper", "leap"): {"batch":
 
 
 @dataclass(frozen=True)
-class Contestant:
-    """A method in the world `paper`, or the contest's oracle."""
+class ComparedMethod:
+    """A method in the world `paper`, or the oracle of the comparison."""
 
     method: str
 
-    def job(self, scale: Scale, seed: int, device: str) -> Contest:
+    def job(self, scale: Scale, seed: int, device: str) -> PaperCell:
         """The cell of `mechtrace compare --world paper`."""
         series, trials = SIZES[scale.name]
         chosen = SETTINGS[scale.name] | OF_METHOD.get((scale.name, self.method), {})
         settings = Settings(**chosen, seed=seed, device=device)
-        return Contest.of(self.method, WorldTask(series=series, trials=trials), settings)
+        return PaperCell.of(self.method, WorldTask(series=series, trials=trials), settings)
 
 
-class Contest(Cell):
-    """A cell for which a row of another device is as good: its figures matter, not its cost."""
+class PaperCell(Cell):
+    """A cell that also accepts a row stored for another device."""
 
-    def kept(self, folder: Path) -> Row | None:
-        """Its row on its own device, or else on another one."""
+    def stored_row(self, folder: Path) -> Row | None:
+        """Return the row of its own device, or of another one."""
         for device in dict.fromkeys((self.settings.device, "cuda", "cpu")):
             twin = replace(self, settings=replace(self.settings, device=device))
-            row = super(Contest, twin).kept(folder)
+            row = super(PaperCell, twin).stored_row(folder)
             if row is not None:
                 return row
         return None

@@ -1,4 +1,4 @@
-"""What a table is made of: printed figures, and the places where ours for them lie."""
+"""Entries of tables: published values and where our figures are stored."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from .contestants import Contestant
+from .compared_methods import ComparedMethod
 from .models import Model
-from .studied import Studied
+from .real_data import StudySource
 from .tables import Figure
 from .theorems import Theorems
 
@@ -19,11 +19,11 @@ THREE_ANSWERS = WHO[:3]
 #: The column for which nothing is printed, and which most people will have.
 ALONE = "corr, one recording"
 #: What is computed once for each seed, whatever tables look at it.
-Source = Model | Contestant | Theorems | Studied
+Source = Model | ComparedMethod | Theorems | StudySource
 
 
 @dataclass(frozen=True)
-class Ask:
+class MeasureCall:
     """A measure with its options."""
 
     measure: str
@@ -36,33 +36,33 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a figure of ours lies: whose it is, what it stands on, and the path in its row."""
+class FigurePath:
+    """Location of one of our figures: method, source and path in the row of the source."""
 
     who: str
     source: Source
     path: tuple[str, ...]
-    ask: Ask | None = None  # of a model: nothing is measured on it unless asked
+    call: MeasureCall | None = None  # of a model: nothing is measured on it unless asked
 
     @classmethod
-    def in_model(cls, who: str, model: Model, ask: Ask, *path: str) -> Place:
+    def in_model(cls, who: str, model: Model, call: MeasureCall, *path: str) -> FigurePath:
         """In what a measure of a trained model has found."""
-        return cls(who, model, ("measures", ask.key, *path), ask)
+        return cls(who, model, ("measures", call.key, *path), call)
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One cell of a printed table: what the paper says, and where our figures for it are."""
+    """One entry of a table of the paper, with the locations of our figures."""
 
     row: str
     column: str
     printed: Figure | None
-    where: tuple[Place, ...]
+    where: tuple[FigurePath, ...]
     better: str = "more"  # or "less", or "" where neither is better
 
 
 @dataclass(frozen=True)
-class Table:
+class PaperTable:
     """A table or a figure of the paper."""
 
     name: str

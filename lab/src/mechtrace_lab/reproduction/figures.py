@@ -1,4 +1,4 @@
-"""The paper's figures, drawn from what is kept; None where that is not enough."""
+"""The paper's figures, drawn from stored rows."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..atomic import atomic_path
-from . import charts, paths
-from .kept import Kept
+from mechtrace._runtime import atomic_path
+
+from . import table_figures, time_figures
+from .result_store import ResultStore
 
 
 @dataclass(frozen=True)
@@ -18,24 +19,24 @@ class Picture:
 
     name: str
     tables: tuple[str, ...]
-    draw: Callable[[Kept], Any]
+    draw: Callable[[ResultStore], Any]
 
 
 PICTURES = (
-    Picture("theory", ("noise", "perturbation"), charts.theory),
+    Picture("theory", ("noise", "perturbation"), table_figures.theory),
     *(
         Picture(function.__name__, (function.__name__,), function)
         for function in (
-            paths.trajectory,
-            paths.calibration,
-            charts.scaling,
-            charts.window,
-            charts.capacity,
-            charts.samples,
-            charts.beyond,
-            paths.ood,
-            charts.impurity,
-            paths.assumption,
+            time_figures.trajectory,
+            time_figures.calibration,
+            table_figures.scaling,
+            table_figures.window,
+            table_figures.capacity,
+            table_figures.samples,
+            table_figures.beyond,
+            time_figures.ood,
+            table_figures.impurity,
+            time_figures.assumption,
         )
     ),
 )
@@ -46,11 +47,11 @@ def pictures(names: Sequence[str]) -> list[Picture]:
     return [picture for picture in PICTURES if set(picture.tables) & set(names)]
 
 
-def save(picture: Picture, kept: Kept, path: Path, *, dpi: int = 150) -> bool:
-    """Write a picture; False where too little is kept for it."""
+def save(picture: Picture, store: ResultStore, path: Path, *, dpi: int = 150) -> bool:
+    """Write a figure; return False if too few rows are stored for it."""
     from matplotlib import pyplot
 
-    figure = picture.draw(kept)
+    figure = picture.draw(store)
     if figure is None:
         return False
     with atomic_path(path) as temporary:
@@ -60,8 +61,8 @@ def save(picture: Picture, kept: Kept, path: Path, *, dpi: int = 150) -> bool:
 
 
 def write(names: Sequence[str], out: Path, *, scale: str, seeds: int) -> Iterator[Path]:
-    """Draw what belongs to these tables beside the rows; the files that were written."""
+    """Draw the figures of these tables next to the rows and yield their paths."""
     for picture in pictures(names):
         path = out / scale / f"{picture.name}.png"
-        if save(picture, Kept(out, scale, seeds), path):
+        if save(picture, ResultStore(out, scale, seeds), path):
             yield path

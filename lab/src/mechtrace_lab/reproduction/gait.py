@@ -1,4 +1,4 @@
-"""The gait experiment of section 6.4 on the public trials, subjects left out one after another.
+"""The gait experiment of section 6.4 on public trials, leaving one subject out at a time.
 
 The paper correlates alpha of running with the speed of the hips, which is also one of its inputs,
 and a straight line in time correlates as well. So each method is judged by its distance to that
@@ -8,6 +8,7 @@ trials joined to a way there and back, and again on channels that hold no speed 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,35 +17,38 @@ from typing import Any, cast
 
 import numpy as np
 
-from ..bench import machine
-from ..datasets import cmu
-from ..datasets.gait import mean_speeds, speed_proxy
-from ..datasets.recordings import Recordings
-from ..errors import ConfigError
-from ..estimator import Trace
-from ..evaluate import (
+from mechtrace.data import Panel
+from mechtrace.errors import ConfigError
+from mechtrace.estimator import Trace
+from mechtrace.evaluate import (
     UNKNOWN,
-    Answer,
+    EstimatedShares,
     Figures,
-    Fold,
-    answers_of,
+    GroupFold,
+    estimated_shares,
     figures,
     leave_groups_out,
     mean_figures,
     truth_of_share,
 )
-from ..fit import resolve_device
-from ..jobs.spread import spread
-from ..metrics import known_mean
-from ..series import Panel
-from ..store import versions
-from .yardsticks import NCTRL, TOLD, answers_by, taught, told_line
+from mechtrace.io import versions
+from mechtrace.metrics import known_mean
+from mechtrace.stage1 import resolve_device
+
+from ..benchmarks import machine
+from ..datasets import cmu
+from ..datasets.gait import mean_speeds, speed_proxy
+from ..datasets.recordings import Recordings
+from ..jobs import parallel_map
+from .reference_methods import NCTRL, TOLD_LINE, baseline_answers, fit_baseline, told_line
+
+logger = logging.getLogger(__name__)
 
 #: What practitioners would do instead; they learn from all training subjects, as none has
 #: anything to select on the held-out ones.
 CLASSIC = ("straight-line", "lda", "logistic-regression", "gaussian-hmm")
 OURS: dict[str, dict[str, Any]] = {"algorithm1": {"method": "algorithm1"}, "mechtrace": {}}
-METHODS = (TOLD, *CLASSIC, NCTRL, *OURS)
+METHODS = (TOLD_LINE, *CLASSIC, NCTRL, *OURS)
 RUN, WALK = "run", "walk"
 #: Hips slower than this (m/s) stand; at least so fast, they walk or run.
 STANDING, MOVING = 0.3, 0.8
@@ -62,7 +66,7 @@ SETTINGS: dict[str, Any] = {"latents": 4, "holdout": 0.3, "steps": 600, "align":
 
 @dataclass(frozen=True, eq=False)
 class Trials:
-    """What is left out in one fold, with the stand-ins for the truth by its training subjects."""
+    """Left-out trials of one fold, with proxies scaled by its training subjects."""
 
     test: Recordings
     speed: list[np.ndarray]
@@ -71,11 +75,11 @@ class Trials:
     changes: list[bool]
 
     @classmethod
-    def of(cls, recordings: Recordings, fold: Fold) -> Trials:
-        """Usual speeds and flights are those of the trials that are learned from."""
+    def of(cls, recordings: Recordings, fold: GroupFold) -> Trials:
+        """Scale the proxies by the mean speeds and flight fractions of the training trials."""
         learn, test = recordings[fold.learn], recordings[fold.test]
         shares = []
-        for name in cmu.BESIDE:
+        for name in cmu.PROXIES:
             usual = mean_speeds(learn.column(name), learn.labels)
             shares.append([speed_proxy(x, usual[WALK], usual[RUN]) for x in test.column(name)])
         flight = test.column("flight fraction")
@@ -102,7 +106,7 @@ class Trials:
         def both(parts: list[np.ndarray]) -> list[np.ndarray]:
             return [np.concatenate([parts[i], parts[j]]) for i, j in pairs]
 
-        test = Recordings(_joined(self.test.panel, pairs), _joined(self.test.beside, pairs))
+        test = Recordings(_joined(self.test.panel, pairs), _joined(self.test.proxies, pairs))
         shares = both(self.by_speed), both(self.by_flight)
         return Trials(test, both(self.speed), *shares, [True] * len(pairs))
 
@@ -115,10 +119,9 @@ def gait_study(
     rate: float = 30.0,
     methods: Sequence[str] = METHODS,
     workers: int = 1,
-    say: Callable[[str], None] = print,
     **settings: Any,
 ) -> dict[str, Any]:
-    """Every method on every left-out subject; rows of single trials and their means.
+    """Score every method on every left-out subject: rows of single trials and their means.
 
     Folds are learned by `workers` processes beside one another.
     """
@@ -132,16 +135,16 @@ def gait_study(
     calls = [(folder, rate, kind, number, methods, settings | {"seed": seed})
              for kind in features for seed in range(seeds)
              for number in range(len(_read(folder, rate, kind)[1]))]  # fmt: skip
-    for found, call in zip(spread(_of_fold, calls, workers), calls, strict=True):
+    for found, call in zip(parallel_map(_of_fold, calls, workers), calls, strict=True):
         rows += found
         _, _, kind, number, _, its = call
         groups = ", ".join(_read(folder, rate, kind)[1][number].groups)
-        say(f"{kind}, seed {its['seed']}, subjects {groups}: done")
+        logger.info(f"{kind}, seed {its['seed']}, subjects {groups}: done")
     for kind in features:
         for method in methods:
             mine = [row for row in rows if (row["features"], row["method"]) == (kind, method)]
             summary.append({"features": kind, "method": method} | summarise(mine))
-            say(f"{kind} {method}: {_words(summary[-1])}")
+            logger.info(f"{kind} {method}: {_words(summary[-1])}")
     trace = Trace(**settings)
     where = machine(resolve_device(trace.config().fit.device))
     about = {"rate": rate, "seeds": seeds, "settings": trace.get_params(), "machine": where}
@@ -151,7 +154,7 @@ def gait_study(
 def gait_of_seed(
     kind: str, rate: float, methods: Sequence[str], settings: dict[str, Any]
 ) -> list[dict[str, Any]]:
-    """Every method on every left-out subject, with the seed among the settings."""
+    """Score every method on every left-out subject with one seed."""
     folds = range(len(_read(None, rate, kind)[1]))
     found = (_of_fold(None, rate, kind, number, methods, settings) for number in folds)
     return [row for rows in found for row in rows]
@@ -171,13 +174,13 @@ def _of_fold(
 
 
 @lru_cache(maxsize=2)  # a process learns several folds
-def _read(folder: Path | None, rate: float, kind: str) -> tuple[Recordings, list[Fold]]:
+def _read(folder: Path | None, rate: float, kind: str) -> tuple[Recordings, list[GroupFold]]:
     recordings = cmu.read(folder, features=kind, rate=rate)
     return recordings, list(leave_groups_out(recordings.panel))
 
 
 def _fold(
-    recordings: Recordings, fold: Fold, methods: Sequence[str], settings: dict[str, Any]
+    recordings: Recordings, fold: GroupFold, methods: Sequence[str], settings: dict[str, Any]
 ) -> Iterator[dict[str, Any]]:
     learn = recordings.panel[fold.learn]
     trials = Trials.of(recordings, fold)
@@ -188,7 +191,7 @@ def _fold(
         if method in OURS and trace is None:  # one model serves both recoveries
             trace = Trace(**settings).fit(learn, progress=False)
         if method in OURS and trace is not None:
-            chosen = {"blocks": list(trace.facts_["evidence"]["blocks"])}
+            chosen = {"blocks": trace.facts_["evidence"]["selected"]}
         if method == NCTRL and settings["seed"] > 0:
             continue
         answer = _asked(method, learn, settings, trace)
@@ -204,24 +207,24 @@ def _fold(
 
 def _asked(
     method: str, learn: Panel, settings: dict[str, Any], trace: Trace | None
-) -> Callable[[Trials], list[Answer]]:
-    """What a method that has learned says of trials."""
-    if method == TOLD:
+) -> Callable[[Trials], list[EstimatedShares]]:
+    """Fit a method and return the function that recovers the weights of trials."""
+    if method == TOLD_LINE:
         run = learn.regimes.index(RUN)
         return lambda part: [
             told_line(part.test.panel.time_of(i), x, run) for i, x in enumerate(part.by_speed)
         ]
     if method in OURS:
         ours = cast(Trace, trace)
-        return lambda part: answers_of(
+        return lambda part: estimated_shares(
             ours.recover(part.test.panel.without_labels(), **OURS[method])
         )
-    learned = taught(method, learn, settings)
-    return lambda part: answers_by(learned, part.test.panel.without_labels())
+    learned = fit_baseline(method, learn, settings)
+    return lambda part: baseline_answers(learned, part.test.panel.without_labels())
 
 
 def _joined(panel: Panel, pairs: Sequence[tuple[int, int]]) -> Panel:
-    """Pairs of series, one after the other."""
+    """Join pairs of series."""
     values = panel.to_arrays()
     times = [panel.time_of(i) - panel.time_of(i)[0] for i in range(len(panel))]
     return Panel.from_arrays(
@@ -233,7 +236,9 @@ def _joined(panel: Panel, pairs: Sequence[tuple[int, int]]) -> Panel:
     )
 
 
-def _trial(trials: Trials, i: int, answer: Answer, regimes: tuple[str, ...]) -> dict[str, Any]:
+def _trial(
+    trials: Trials, i: int, answer: EstimatedShares, regimes: tuple[str, ...]
+) -> dict[str, Any]:
     run, label = regimes.index(RUN), trials.test.labels[i]
     share, speed = answer.alpha[:, run], trials.speed[i]
     if label:
@@ -254,12 +259,12 @@ def _trial(trials: Trials, i: int, answer: Answer, regimes: tuple[str, ...]) -> 
 
 
 def _wander(share: np.ndarray) -> float:
-    """By how much a curve moves: its standard deviation over time."""
+    """Standard deviation of a curve over time."""
     return float(np.std(share[np.isfinite(share)])) if np.isfinite(share).any() else float("nan")
 
 
-def _flagged(answer: Answer, **parts: np.ndarray) -> dict[str, float]:
-    """Share of each part that is like none of the known gaits, and about which nothing is said."""
+def _flagged(answer: EstimatedShares, **parts: np.ndarray) -> dict[str, float]:
+    """Share of flagged steps, and of steps without an answer, in each part."""
     if answer.flag is None:
         return {}
     strange, silent = answer.flag == "unexplained", np.isin(answer.flag, UNKNOWN)

@@ -1,4 +1,4 @@
-"""What is asked of a trained model: each measure gives figures by name, ready for JSON.
+"""Measures of a trained model: each returns figures by name, ready for JSON.
 
 Three answers stand side by side everywhere: `algorithm1` (the paper's, on our latents, told which
 regimes take part, as the paper's tables are), `default` (ours, told nothing) and `oracle` (true
@@ -8,36 +8,40 @@ latents and mechanisms in our engine).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
 
-from ..diagnose.bounds import approximation_error, pointwise_bounds
-from ..diagnose.geometry import static_sigma_min
-from ..diagnose.residual import paper_test, static_residuals
-from ..errors import DataError
-from ..gating import fit_gate
-from ..metrics import (
+from mechtrace.diagnose import paper_test, static_sigma_min
+from mechtrace.metrics import (
     invalid_fraction,
     linear_r2,
     mean_correlation,
     weight_correlation,
     weight_error,
 )
-from ..oracle import oracle
-from ..recover.algorithm1 import centred_window, static_weights
-from ..recover.calibrate import two_point
-from ..recover.trajectory import Trajectory
+from mechtrace.stage2 import Trajectory, centred_window, static_weights
+from mechtrace.worlds import EmergentEdge
+
+from ..baselines.gating import fit_gate
+from ..studies.bounds import approximation_error, pointwise_bounds, static_residuals
 from ..studies.theory import KNOWN
-from ..worlds import EmergentEdge, Simulation
+from .answers import (
+    WINDOW,
+    by_algorithm1,
+    by_default,
+    by_oracle,
+    calibrated,
+    groups_of_trials,
+    pure_rows,
+    recovered,
+    rounded,
+    select_trials,
+    simulate_transition,
+)
 from .models import Trained
 
 Figures = dict[str, Any]
-WINDOW = 5
-#: With more than this a regime counts as alone: single rows of its peak are too noisy to calibrate
-#: by, and the first steps of Algorithm 1 are still on their way to the regime's mean.
-PURE = 0.8
 #: Recordings that are also looked at one by one.
 ALONE = 100
 #: Recordings of each regime from which the gating network learns, at the paper's scale.
@@ -61,26 +65,26 @@ def latents(one: Trained) -> Figures:
 
 
 def recovery(one: Trained, *, active: Sequence[int], schedule: str = "simple") -> Figures:
-    """Weights of all trials together and one by one; W(t); errors raw and calibrated."""
-    glide = _glide(one, schedule, active)
-    some = _trials(glide, slice(0, ALONE))
-    truth, late = glide.alpha[0], slice(one.lags, None)
+    """Scores of the pooled and the single curves, of W(t), and of calibrated weights."""
+    transition = simulate_transition(one, schedule, active)
+    some = select_trials(transition, slice(0, ALONE))
+    truth, late = transition.alpha[0], slice(one.lags, None)
     out: Figures = {}
     for who in ("algorithm1", "default", "oracle"):
-        pooled, *_ = _answer(who, one, glide, active, pool=True)
-        alone = _answer(who, one, some, active, pool=False)
+        pooled, *_ = recovered(who, one, transition, active, pool=True)
+        alone = recovered(who, one, some, active, pool=False)
         each = [weight_correlation(truth[late], curve[late]) for curve in alone]
         out[who] = _score(one, truth, pooled) | {"single": float(np.mean(each))}
     return out
 
 
 def bounds(one: Trained, *, active: Sequence[int], schedule: str = "simple") -> Figures:
-    """Every quantity of Theorem 2 on learned latents, and whether the errors keep below it."""
+    """Quantities of Theorem 2 on learned latents, and the share of errors below the bound."""
     means = _means(one)[list(active)]
-    glide = _glide(one, schedule, active)
+    transition = simulate_transition(one, schedule, active)
     late = slice(one.lags, None)
-    z = np.stack(one.trace.encode(glide.panel))[:, late]
-    alpha = glide.alpha[0][late][:, list(active)]
+    z = np.stack(one.trace.encode(transition.panel))[:, late]
+    alpha = transition.alpha[0][late][:, list(active)]
     free = static_weights(z, means, simplex=False)
     error = np.linalg.norm((free - alpha)[..., 1:], axis=-1)
     limit = pointwise_bounds(means, z, z.mean(axis=0), alpha)
@@ -106,14 +110,14 @@ def windows(
     widths: Sequence[int] = (0, 3, 5, 7, 10),
     trials: int | None = None,
 ) -> Figures:
-    """Algorithm 1 against its smoothing window; the default has none to choose.
+    """Algorithm 1 with several smoothing windows, with the default and the oracle.
 
     Pooled over all trials, or in groups of so many (1: each recording alone), groups averaged.
     """
-    glide = _glide(one, schedule, active)
-    groups = [glide] if trials is None else _groups(glide, trials)
+    transition = simulate_transition(one, schedule, active)
+    groups = [transition] if trials is None else groups_of_trials(transition, trials)
     late = slice(one.lags, None)
-    truth = glide.alpha[0][late]
+    truth = transition.alpha[0][late]
 
     def mean(answer: Callable[..., list[np.ndarray]], **options: Any) -> Figures:
         curves = [answer(one, group, pool=True, **options)[0][late] for group in groups]
@@ -122,21 +126,21 @@ def windows(
             "mae": float(np.mean([weight_error(truth, curve) for curve in curves])),
         }
 
-    out: Figures = {"default": mean(_default), "oracle": mean(_oracle)}
+    out: Figures = {"default": mean(by_default), "oracle": mean(by_oracle)}
     for width in widths:
-        out[str(width)] = mean(_algorithm1, active=active, window=width)
+        out[str(width)] = mean(by_algorithm1, active=active, window=width)
     return out
 
 
 def simplex(one: Trained, *, active: Sequence[int], schedule: str = "simple") -> Figures:
-    """With the weights on the simplex, and free."""
-    glide = _glide(one, schedule, active)
-    truth, late = glide.alpha[0], slice(one.lags, None)
+    """Constrained and free weights."""
+    transition = simulate_transition(one, schedule, active)
+    truth, late = transition.alpha[0], slice(one.lags, None)
     out: Figures = {}
     for name, held in (("simplex", True), ("free", False)):
         found = {
-            "algorithm1": _algorithm1(one, glide, active, pool=True, simplex=held)[0],
-            "default": _default(one, glide, pool=True, simplex=held)[0],
+            "algorithm1": by_algorithm1(one, transition, active, pool=True, simplex=held)[0],
+            "default": by_default(one, transition, pool=True, simplex=held)[0],
         }
         for who, curve in found.items():
             weights = curve[late]
@@ -160,15 +164,15 @@ def two_stages(
     """
     panel = one.world.simulate(one.scale.recordings(GATE_RECORDINGS)).panel
     gate = fit_gate(one.trace, panel, past=past)
-    glide = _glide(one, schedule, active)
-    truth, late = glide.alpha[0], slice(gate.past, None)
+    transition = simulate_transition(one, schedule, active)
+    truth, late = transition.alpha[0], slice(gate.past, None)
     wanted = np.concatenate(one.pure.alpha[:, late])
     given = np.concatenate([curve[late] for curve in gate.weights(one.pure.panel)])
-    alone = gate.weights(glide.panel)
+    alone = gate.weights(transition.panel)
     pooled = {
         "stage 1 only": np.mean(alone, axis=0),
-        "algorithm1": _algorithm1(one, glide, active, pool=True)[0],
-        "default": _default(one, glide, pool=True)[0],
+        "algorithm1": by_algorithm1(one, transition, active, pool=True)[0],
+        "default": by_default(one, transition, pool=True)[0],
     }
     found = {}
     for who, curve in pooled.items():
@@ -180,7 +184,7 @@ def two_stages(
     return {
         "ID, stage 1 only": _agreement(wanted, given) | {"accuracy": gate.accuracy},
         **found,
-        "curves": {who: _short(curve, active) for who, curve in shown.items()},
+        "curves": {who: rounded(curve, active) for who, curve in shown.items()},
     }
 
 
@@ -193,24 +197,24 @@ def _agreement(truth: np.ndarray, curve: np.ndarray) -> Figures:
 
 def curves(one: Trained, *, active: Sequence[int], schedule: str = "simple") -> Figures:
     """The curves of active regimes, for figures: truth, pooled answers raw and calibrated."""
-    glide = _glide(one, schedule, active)
-    truth = glide.alpha[0]
-    path = cast(Trajectory, one.trace.recover(glide.panel, pool=True))
+    transition = simulate_transition(one, schedule, active)
+    truth = transition.alpha[0]
+    path = cast(Trajectory, one.trace.recover(transition.panel, pool=True))
     found = {
-        "algorithm1": _algorithm1(one, glide, active, pool=True)[0],
+        "algorithm1": by_algorithm1(one, transition, active, pool=True)[0],
         "default": path.alpha,
-        "oracle": _oracle(one, glide, pool=True)[0],
+        "oracle": by_oracle(one, transition, pool=True)[0],
     }
 
     def error(curve: np.ndarray) -> float:
         return float(((truth - curve)[one.lags :][:, list(active)] ** 2).mean())
 
     shown = {"truth": truth, **found, "lower": path.lower, "upper": path.upper}
-    out: Figures = {who: _short(curve, active) for who, curve in shown.items()}
+    out: Figures = {who: rounded(curve, active) for who, curve in shown.items()}
     for who, curve in found.items():
-        calibrated = _calibrated(curve, _endpoints(truth, one.lags))
-        out[f"{who}_calibrated"] = _short(calibrated, active)
-        out[f"{who}_mse_raw"], out[f"{who}_mse"] = error(curve), error(calibrated)
+        scaled = calibrated(curve, pure_rows(truth, one.lags))
+        out[f"{who}_calibrated"] = rounded(scaled, active)
+        out[f"{who}_mse_raw"], out[f"{who}_mse"] = error(curve), error(scaled)
     return out
 
 
@@ -222,18 +226,18 @@ def convexity(one: Trained, *, active: Sequence[int], recordings: int = 60) -> F
     pure = one.pure_latents[:, late] - means[one.pure.label][:, None]
     pure_residuals = np.linalg.norm(pure, axis=-1)
     for name, edge in (("valid", None), ("emergent edge", EmergentEdge())):
-        glide = one.world.transition(
+        transition = one.world.transition(
             "simple", series=recordings, active=list(active), seed=1, emergent=edge
         )
-        paths = cast(list[Trajectory], one.trace.recover(glide.panel))
-        z = np.stack(one.trace.encode(glide.panel))
+        paths = cast(list[Trajectory], one.trace.recover(transition.panel))
+        z = np.stack(one.trace.encode(transition.panel))
         told = means[list(active)]
         each = [centred_window(static_weights(x, told), WINDOW) for x in z]
         residuals = np.stack([static_residuals(x, told, w) for x, w in zip(z, each, strict=True)])[
             :, late
         ]
         ours = [one.trace.diagnose(path)["convexity"].value for path in paths]
-        pool = cast(Trajectory, one.trace.recover(glide.panel, pool=True))
+        pool = cast(Trajectory, one.trace.recover(transition.panel, pool=True))
         out[name] = {
             "ks_p_all": float(paper_test(residuals, pure_residuals)),
             "ks_alarms": float(
@@ -244,14 +248,14 @@ def convexity(one: Trained, *, active: Sequence[int], recordings: int = 60) -> F
             # for the figure: where along the transition the residuals are
             "algorithm1_residual": np.round(residuals.mean(axis=0), 4).tolist(),
             "default_residual": np.round(pool.residual[late], 4).tolist(),
-            "edge": EmergentEdge().active(glide.alpha[0])[late].tolist(),
+            "edge": EmergentEdge().active(transition.alpha[0])[late].tolist(),
         }
     return out
 
 
 def schedule(one: Trained, *, active: Sequence[int], schedule: str) -> Figures:
-    """What a schedule is like: nothing of the model matters."""
-    alpha = _glide(one, schedule, active).alpha[0][:, list(active)]
+    """Properties of a schedule; the model is not used."""
+    alpha = simulate_transition(one, schedule, active).alpha[0][:, list(active)]
     return {
         "active at once": float((alpha > AT_WORK).sum(axis=1).max()),
         "peak": float(np.median(alpha.max(axis=0))),
@@ -260,7 +264,7 @@ def schedule(one: Trained, *, active: Sequence[int], schedule: str) -> Figures:
 
 
 def _rises_and_falls(curve: np.ndarray) -> bool:
-    """Whether it has one peak at most."""
+    """Whether the curve has at most one peak."""
     moves = np.sign(np.round(np.diff(curve), 9))
     moves = moves[moves != 0]
     return not ((moves[:-1] < 0) & (moves[1:] > 0)).any()
@@ -282,74 +286,6 @@ MEASURES: dict[str, Callable[..., Figures]] = {
 }
 
 
-# --- how the three answer --------------------------------------------------------------------
-
-
-def _glide(one: Trained, schedule: str, active: Sequence[int]) -> Simulation:
-    return one.world.transition(schedule, series=one.scale.trials, active=list(active), seed=1)
-
-
-def _groups(glide: Simulation, size: int, most: int = 20) -> list[Simulation]:
-    """The trials of a transition in groups of equal size, at most so many of them."""
-    count = max(1, min(most, len(glide.latents) // size))
-    return [_trials(glide, slice(g * size, (g + 1) * size)) for g in range(count)]
-
-
-def _trials(glide: Simulation, part: slice) -> Simulation:
-    fields = ("observations", "latents", "alpha")
-    return replace(glide, **{name: getattr(glide, name)[part] for name in fields})
-
-
-def _answer(
-    who: str, one: Trained, glide: Simulation, active: Sequence[int], *, pool: bool
-) -> list[np.ndarray]:
-    if who == "algorithm1":
-        return _algorithm1(one, glide, active, pool=pool)
-    return (_default if who == "default" else _oracle)(one, glide, pool=pool)
-
-
-def _default(
-    one: Trained, glide: Simulation, *, pool: bool, simplex: bool = True
-) -> list[np.ndarray]:
-    found = one.trace.recover(glide.panel, pool=pool, simplex=simplex)
-    return _all_regimes(one, found)
-
-
-def _oracle(one: Trained, glide: Simulation, *, pool: bool) -> list[np.ndarray]:
-    return [np.asarray(curve, float) for curve in oracle(glide, pool=pool).alpha]
-
-
-def _algorithm1(
-    one: Trained,
-    glide: Simulation,
-    active: Sequence[int],
-    *,
-    pool: bool,
-    window: int = WINDOW,
-    simplex: bool = True,
-) -> list[np.ndarray]:
-    told = [one.world.regimes[k] for k in active if k in one.known]
-    found = one.trace.recover(
-        glide.panel,
-        method="algorithm1",
-        pool=pool,
-        window=window,
-        simplex=simplex,
-        active=told if len(told) > 1 else None,
-    )
-    return _all_regimes(one, found)
-
-
-def _all_regimes(one: Trained, found: Trajectory | list[Trajectory]) -> list[np.ndarray]:
-    """Curves with a column for every regime of the world; one that was not learned has 0."""
-    out = []
-    for path in found if isinstance(found, list) else [found]:
-        curve = np.zeros((len(path.alpha), len(one.world.regimes)))
-        curve[:, one.known] = path.alpha
-        out.append(curve)
-    return out
-
-
 def _score(one: Trained, truth: np.ndarray, curve: np.ndarray) -> Figures:
     late = slice(one.lags, None)
     y, x = truth[late], curve[late]
@@ -362,28 +298,14 @@ def _score(one: Trained, truth: np.ndarray, curve: np.ndarray) -> Figures:
         "mse": float(np.nanmean((y - x) ** 2)),
         "w": _flat_correlation(np.einsum("tk,kij->tij", np.nan_to_num(x), mechanisms), wanted),
     }
-    known = _endpoints(truth, one.lags)
+    known = pure_rows(truth, one.lags)
     if len({int(weights.argmax()) for weights in known.values()}) > 1:
-        corrected = _calibrated(np.nan_to_num(curve), known)
+        corrected = calibrated(np.nan_to_num(curve), known)
         out["mae_calibrated"] = weight_error(y, corrected[late])
     if one.effects is not None and len(one.known) == len(mechanisms):
         own = np.einsum("tk,kij->tij", np.nan_to_num(x), one.effects)
         out["w_learned"] = _flat_correlation(own, wanted)
     return out
-
-
-def _endpoints(truth: np.ndarray, lags: int) -> dict[int, np.ndarray]:
-    """Rows at which one regime is nearly alone, with the weights known there."""
-    late = truth[lags:]
-    return {int(row): truth[row] for row in lags + np.flatnonzero(late.max(axis=1) > PURE)}
-
-
-def _calibrated(curve: np.ndarray, known: dict[int, np.ndarray]) -> np.ndarray:
-    """By two points for each regime; a curve that is the same at all of them stays as it is."""
-    try:
-        return two_point(curve, known)
-    except DataError:
-        return curve
 
 
 def _means(one: Trained) -> np.ndarray:
@@ -411,11 +333,6 @@ def _known_mixtures(one: Trained, active: Sequence[int]) -> tuple[np.ndarray, np
             found.append(z.mean(axis=(0, 1)))
             weights.append(alpha)
     return np.stack(found), np.stack(weights)
-
-
-def _short(curve: np.ndarray, active: Sequence[int]) -> list[list[float]]:
-    """The active regimes of a curve, for a file: digits that no figure shows are left out."""
-    return np.round(np.asarray(curve, float)[:, list(active)], 4).tolist()
 
 
 def _flat_correlation(found: np.ndarray, wanted: np.ndarray) -> float:

@@ -1,4 +1,4 @@
-"""What the paper trains: a world, how many recordings of each regime, a seed."""
+"""Models of the paper: world, number of recordings, and scale."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from .. import worlds
-from ..errors import ConfigError
-from ..estimator import Trace
-from ..series import Panel
+from mechtrace import worlds
+from mechtrace.data import Panel
+from mechtrace.errors import ConfigError
+from mechtrace.estimator import Trace
+
 from ..studies.alignment import matching
 
 #: Recordings of each regime in the paper.
 FULL = 40_000
 #: Recordings of each regime on which latents are judged.
-JUDGED = 100
+TEST_SERIES = 100
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How large everything is: the paper's own size, or the same shapes in minutes."""
+    """Size of the computations: the paper's, or reduced."""
 
     name: str
     share: float  # of the recordings
@@ -32,7 +33,7 @@ class Scale:
     limits: tuple[tuple[str, int], ...] = ()  # of options of the world
 
     def recordings(self, wanted: int) -> int:
-        """How many recordings stand for so many of the paper."""
+        """Number of recordings that stand for `wanted` of the paper."""
         return max(20, round(self.share * wanted))
 
 
@@ -47,7 +48,7 @@ SCALES = {
 
 
 def scale_named(name: str) -> Scale:
-    """A scale, or a sentence about which there are."""
+    """Look up a scale."""
     if name not in SCALES:
         raise ConfigError(f"there is no scale {name!r}", fix="use quick or paper")
     return SCALES[name]
@@ -55,7 +56,7 @@ def scale_named(name: str) -> Scale:
 
 @dataclass(frozen=True)
 class Model:
-    """A model of the paper's study; equal ones are trained once, whatever tables ask for them."""
+    """A model of the paper; equal ones are trained once for all tables."""
 
     name: str
     options: tuple[tuple[str, Any], ...] = ()  # of the world
@@ -70,7 +71,7 @@ class Model:
         return asdict(self) | {"options": dict(self.options)}
 
     def draw(self, seed: int, scale: Scale) -> worlds.World:
-        """Its world."""
+        """Draw the world."""
         options = dict(self.options)
         for name, most in scale.limits:
             if name in options:
@@ -78,7 +79,7 @@ class Model:
         return worlds.make(self.world, seed=seed, **options)
 
     def panel(self, world: worlds.World, scale: Scale) -> Panel:
-        """What it learns from."""
+        """Simulate the training data."""
         count = scale.recordings(self.recordings)
         panel = world.simulate(count, label_noise=self.label_noise).panel
         if self.learned is None:
@@ -88,7 +89,7 @@ class Model:
     def train(
         self, panel: Panel, world: worlds.World, scale: Scale, seed: int, device: str
     ) -> Trace:
-        """The trained model."""
+        """Train the model."""
         config = world.config
         settings = {"latents": config.latents, "lags": config.lags, "align": self.align}
         trace = Trace(seed=seed, device=device, **settings | dict(scale.settings))
@@ -97,7 +98,7 @@ class Model:
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A trained model in its world: what measures look at."""
+    """A trained model with its world."""
 
     world: worlds.World
     trace: Trace
@@ -105,13 +106,13 @@ class Trained:
 
     @property
     def lags(self) -> int:
-        """Steps without a full history."""
+        """Number of lags."""
         return self.world.config.lags
 
     @cached_property
     def pure(self) -> worlds.Simulation:
         """New pure recordings."""
-        return self.world.simulate(JUDGED, seed=1)
+        return self.world.simulate(TEST_SERIES, seed=1)
 
     @cached_property
     def pure_latents(self) -> np.ndarray:
@@ -120,7 +121,7 @@ class Trained:
 
     @cached_property
     def known(self) -> list[int]:
-        """Numbers of the learned regimes, in the order of the model."""
+        """Indices of the learned regimes, in the order of the model."""
         return [self.world.regimes.index(name) for name in self.trace.regimes_]
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What each table asks, in plain words."""
+"""The question behind each table."""
 
 from __future__ import annotations
 

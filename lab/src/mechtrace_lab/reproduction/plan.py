@@ -1,49 +1,51 @@
-"""What each table of the paper stands on, beside what it prints there."""
+"""The plan: entries of each table of the paper, and the sources of our figures."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..baselines.contest.cells import ORACLE
+from ..comparison.cells import ORACLE
 from . import tables
-from .contestants import Contestant
-from .entries import ALONE, THREE_ANSWERS, Ask, Entry, Place, Source, Table
+from .compared_methods import ComparedMethod
+from .entries import ALONE, THREE_ANSWERS, Entry, FigurePath, MeasureCall, PaperTable, Source
 from .models import Model
 from .notes import NOTES
-from .studied_plan import cartpole_entries, frames_entries, gait_entries, vehicles_entries
+from .real_data_plan import cartpole_entries, frames_entries, gait_entries, vehicles_entries
 from .tables import Figure
 from .theorems import SWEEPS, Theorems, case
 
 SCHEDULES = ("simple", "medium", "complex")
 
 
-def _each(model: Model, ask: Ask, figure: str) -> tuple[Place, ...]:
-    """A figure that each of the three answers has."""
-    return tuple(Place.in_model(who, model, ask, who, figure) for who in THREE_ANSWERS)
+def _each(model: Model, call: MeasureCall, figure: str) -> tuple[FigurePath, ...]:
+    """Locations of a figure of all three answers."""
+    return tuple(FigurePath.in_model(who, model, call, who, figure) for who in THREE_ANSWERS)
 
 
-def _one(model: Model, ask: Ask, figure: str, who: str = "default") -> tuple[Place, ...]:
-    """A figure that stands in one column; in ours where it is of the model, not of an answer."""
-    return (Place.in_model(who, model, ask, figure),)
+def _one(
+    model: Model, call: MeasureCall, figure: str, who: str = "default"
+) -> tuple[FigurePath, ...]:
+    """Location of a figure of one answer, or of the model."""
+    return (FigurePath.in_model(who, model, call, figure),)
 
 
-def _recovery(active: tuple[int, ...], schedule: str = "simple", **more: Any) -> Ask:
+def _recovery(active: tuple[int, ...], schedule: str = "simple", **more: Any) -> MeasureCall:
     options = {"active": active, "schedule": schedule} | more
-    return Ask("recovery", tuple(options.items()))
+    return MeasureCall("recovery", tuple(options.items()))
 
 
 K5 = Model("k5", (("regimes", 5),))
 K10 = Model("k10", (("regimes", 10),))
 K3 = Model("k3", (("regimes", 3),))
 THREE, FIVE = (0, 2, 4), (0, 1, 2, 3, 4)
-LATENTS = Ask("latents")
+LATENTS = MeasureCall("latents")
 #: Recordings of each of 50 regimes; the paper does not say, and 40,000 would be 100 GB at d = 128.
 OF_MANY = 4_000
 
 
 def _sweep(printed: Mapping[float, tuple[Figure, ...]], option: str) -> Iterator[Entry]:
-    ask, limits = _recovery(THREE), Ask("bounds", (("active", THREE),))
+    call, limits = _recovery(THREE), MeasureCall("bounds", (("active", THREE),))
     for value, figures in printed.items():
         made = {"noise": 0.1, "edge": 0.5} | {option: value}
         name = f"noise-{made['noise']:g}-edge-{made['edge']:g}"
@@ -51,12 +53,12 @@ def _sweep(printed: Mapping[float, tuple[Figure, ...]], option: str) -> Iterator
         row = f"{option} {value:g}"
         paper = dict(zip(tables.SWEEP_COLUMNS, figures, strict=True))
         yield Entry(row, "MCC", paper["mcc"], _one(model, LATENTS, "mcc"))
-        yield Entry(row, "corr", paper["corr"], _each(model, ask, "pooled"))
-        yield Entry(row, ALONE, None, _each(model, ask, "single"))
-        yield Entry(row, "MAE raw", paper["mae_raw"], _each(model, ask, "mae"), "less")
+        yield Entry(row, "corr", paper["corr"], _each(model, call, "pooled"))
+        yield Entry(row, ALONE, None, _each(model, call, "single"))
+        yield Entry(row, "MAE raw", paper["mae_raw"], _each(model, call, "mae"), "less")
         yield Entry(
             row, "MAE calibrated", paper["mae_calibrated"],
-            _each(model, ask, "mae_calibrated"), "less",
+            _each(model, call, "mae_calibrated"), "less",
         )  # fmt: skip
         for figure in ("sigma_min", "noise", "delta_approx", "snr"):
             where = _one(model, limits, figure, "algorithm1")
@@ -70,8 +72,8 @@ def _by_schedule(
 ) -> Iterator[Entry]:
     for count, figures in printed.items():
         for schedule, value in zip(SCHEDULES, figures, strict=True):
-            ask = _recovery(tuple(range(count)), schedule)
-            yield Entry(f"{prefix}{count} active", schedule, value, _each(model, ask, figure))
+            call = _recovery(tuple(range(count)), schedule)
+            yield Entry(f"{prefix}{count} active", schedule, value, _each(model, call, figure))
 
 
 def _scaling() -> Iterator[Entry]:
@@ -95,23 +97,27 @@ GROUPS = {"": None, ", of 10 trials": 10, ", of one recording": 1}
 def _window() -> Iterator[Entry]:
     for words, trials in GROUPS.items():
         options: tuple[tuple[str, Any], ...] = (("active", FIVE), ("schedule", "complex"))
-        ask = Ask("windows", options if trials is None else (*options, ("trials", trials)))
+        call = MeasureCall(
+            "windows", options if trials is None else (*options, ("trials", trials))
+        )
         for width, (corr, mae) in tables.WINDOW.items():
             for column, printed, figure, better in (
                 ("corr", corr, "pooled", "more"), ("MAE", mae, "mae", "less"),
             ):  # fmt: skip
                 # only Algorithm 1 has a window
                 part = {"algorithm1": str(width), "default": "default", "oracle": "oracle"}
-                where = tuple(Place.in_model(who, K5, ask, part[who], figure) for who in part)
+                where = tuple(
+                    FigurePath.in_model(who, K5, call, part[who], figure) for who in part
+                )
                 shown = printed if trials is None else None
                 yield Entry(f"w = {width}{words}", column, shown, where, better)
 
 
 def _schedules() -> Iterator[Entry]:
     for schedule, figures in tables.SCHEDULES.items():
-        ask = Ask("schedule", (("active", FIVE), ("schedule", schedule)))
+        call = MeasureCall("schedule", (("active", FIVE), ("schedule", schedule)))
         for column, printed in zip(tables.SCHEDULE_COLUMNS, figures, strict=True):
-            place = Place.in_model("default", K5, ask, column)
+            place = FigurePath.in_model("default", K5, call, column)
             yield Entry(schedule, column, printed, (place,), "")
 
 
@@ -134,9 +140,9 @@ def _beyond() -> Iterator[Entry]:
         name = f"k50-d{d}" if change == "dense" else f"k50-d{d}-{change}"
         model = Model(name, options, recordings=OF_MANY, align=False)
         # all changes are drawn alike: the first five are as good as any
-        ask, row = _recovery(FIVE), f"d = {d}, {change.replace('-', ' ')}"
-        yield Entry(row, "corr", printed, _each(model, ask, "pooled"))
-        yield Entry(row, ALONE, None, _each(model, ask, "single"))
+        call, row = _recovery(FIVE), f"d = {d}, {change.replace('-', ' ')}"
+        yield Entry(row, "corr", printed, _each(model, call, "pooled"))
+        yield Entry(row, ALONE, None, _each(model, call, "single"))
 
 
 #: Steps that the gating network sees: as many as the experts, and nearly half a recording.
@@ -147,20 +153,22 @@ def _ood() -> Iterator[Entry]:
     options: tuple[tuple[str, Any], ...] = (("active", THREE),)
     for (data, stages), (corr, mse) in tables.OOD.items():
         for words, past in GATES.items() if stages == "stage 1 only" else [("", None)]:
-            ask = Ask("two_stages", options if past is None else (*options, ("past", past)))
+            call = MeasureCall(
+                "two_stages", options if past is None else (*options, ("past", past))
+            )
             who = {"other": stages} if words else {w: w for w in ("algorithm1", "default")}
             for column, printed, figure, better in (
                 ("corr", corr, "pooled", "more"), ("MSE", mse, "mse", "less"),
             ):  # fmt: skip
                 where = tuple(
-                    Place.in_model(one, K5, ask, f"{data}, {name}", figure)
+                    FigurePath.in_model(one, K5, call, f"{data}, {name}", figure)
                     for one, name in who.items()
                 )
                 yield Entry(f"{data}, {stages}{words}", column, printed, where, better)
 
 
 def _impurity() -> Iterator[Entry]:
-    limits = Ask("bounds", (("active", THREE),))
+    limits = MeasureCall("bounds", (("active", THREE),))
     for share, (mcc, corr, sigma) in tables.IMPURITY.items():
         options = (("regimes", 5), ("change", "dense"), ("impurity", share))
         model, row = Model(f"impure-{share:g}", options), f"impurity {share:.0%}"
@@ -195,12 +203,14 @@ def _misspecified() -> Iterator[Entry]:
 
 
 def _simplex() -> Iterator[Entry]:
-    ask = Ask("simplex", (("active", THREE),))
+    call = MeasureCall("simplex", (("active", THREE),))
     columns = ("pooled", "negative_steps", "lowest", "highest")
     for row, figures in tables.SIMPLEX.items():
         for column, value in zip(columns, figures, strict=True):
             who = ("algorithm1", "default")
-            where = tuple(Place.in_model(one, K5, ask, f"{one}, {row}", column) for one in who)
+            where = tuple(
+                FigurePath.in_model(one, K5, call, f"{one}, {row}", column) for one in who
+            )
             better = "more" if column == "pooled" else ""
             yield Entry(row, column, value, where, better)
 
@@ -210,18 +220,18 @@ def _trajectory() -> Iterator[Entry]:
     yield Entry("0 -> 2 -> 4", "corr", tables.TRAJECTORY, where)
     where = _each(K5, _recovery(THREE), "single")
     yield Entry("0 -> 2 -> 4", ALONE, None, where)
-    where = _calibrated(Ask("curves", (("active", THREE),)))
+    where = _calibrated(MeasureCall("curves", (("active", THREE),)))
     yield Entry("0 -> 2 -> 4", "MSE calibrated", None, where, "less")
 
 
 def _calibration() -> Iterator[Entry]:
-    ask = Ask("curves", (("active", (0, 4)), ("schedule", "linear")))
-    yield Entry("0 -> 4", "MSE calibrated", tables.CALIBRATION, _calibrated(ask), "less")
+    call = MeasureCall("curves", (("active", (0, 4)), ("schedule", "linear")))
+    yield Entry("0 -> 4", "MSE calibrated", tables.CALIBRATION, _calibrated(call), "less")
 
 
-def _calibrated(ask: Ask) -> tuple[Place, ...]:
+def _calibrated(call: MeasureCall) -> tuple[FigurePath, ...]:
     who = ("algorithm1", "default", "oracle")
-    return tuple(Place.in_model(one, K5, ask, f"{one}_mse") for one in who)
+    return tuple(FigurePath.in_model(one, K5, call, f"{one}_mse") for one in who)
 
 
 #: Worlds in which the assumption is tested.
@@ -235,7 +245,7 @@ TESTED = {
 
 
 def _assumption() -> Iterator[Entry]:
-    ask = Ask("convexity", (("active", (0, 1, 2)),))
+    call = MeasureCall("convexity", (("active", (0, 1, 2)),))
     for world, model in TESTED.items():
         for row in ("valid", "emergent edge"):
             for column, figure, who in (
@@ -244,7 +254,7 @@ def _assumption() -> Iterator[Entry]:
                 ("alarms of our test", "alarms", "default"),
                 ("p of our test, trials pooled", "pooled_p", "default"),
             ):
-                place = Place.in_model(who, model, ask, row, figure)
+                place = FigurePath.in_model(who, model, call, row, figure)
                 yield Entry(f"{world}, {row}", column, None, (place,), "")
 
 
@@ -274,9 +284,9 @@ def _contest(
     printed: Figure | None,
     who: Mapping[str, str],
 ) -> Iterator[Entry]:
-    """Columns of a method; the paper prints the first of them."""
+    """Entries of a method; the paper prints the first column."""
     for column, path in columns.items():
-        where = tuple(Place(one, Contestant(method), path) for one, method in who.items())
+        where = tuple(FigurePath(one, ComparedMethod(method), path) for one, method in who.items())
         yield Entry(row, column, printed, where)
         printed = None
 
@@ -286,7 +296,7 @@ def _theorems() -> Iterator[Entry]:
 
     def entry(row: str, column: str, printed: Figure | None, better: str, *path: str) -> Entry:
         # Algorithm 1, with true latents: it is what the theorems are about
-        return Entry(row, column, printed, (Place("algorithm1", source, path),), better)
+        return Entry(row, column, printed, (FigurePath("algorithm1", source, path),), better)
 
     for one in SWEEPS.cases:
         row = case(*one)
@@ -342,17 +352,18 @@ _ALL: tuple[tuple[str, str, Iterator[Entry]], ...] = (
     ("frames", "Section 6.4 and E.12: a turning vehicle in real frames (UAVDT)", frames_entries()),
 )
 TABLES = {
-    name: Table(name, title, tuple(entries), NOTES.get(name, "")) for name, title, entries in _ALL
+    name: PaperTable(name, title, tuple(entries), NOTES.get(name, ""))
+    for name, title, entries in _ALL
 }
 
 
-def asked(names: list[str]) -> dict[Source, list[Ask]]:
-    """Every source that these tables need, with all that is asked of it."""
-    wanted: dict[Source, list[Ask]] = {}
+def measure_calls(names: list[str]) -> dict[Source, list[MeasureCall]]:
+    """List every source that these tables need, with the measures to take."""
+    wanted: dict[Source, list[MeasureCall]] = {}
     for name in names:
         for entry in TABLES[name].entries:
             for place in entry.where:
-                asks = wanted.setdefault(place.source, [])
-                if place.ask is not None and place.ask not in asks:
-                    asks.append(place.ask)
+                calls = wanted.setdefault(place.source, [])
+                if place.call is not None and place.call not in calls:
+                    calls.append(place.call)
     return wanted

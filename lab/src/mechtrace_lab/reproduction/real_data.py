@@ -1,4 +1,4 @@
-"""Pictures and real recordings as sources of figures: one seed of one set of features at a time.
+"""Studies of pictures and real recordings as sources of figures, one seed at a time.
 
 These are the studies of `mechtrace bench cartpole`, `gait`, `vehicles` and `turn`.
 """
@@ -13,17 +13,18 @@ from typing import Any
 
 import torch
 
-from ..bench import machine
+from mechtrace._runtime import duration
+from mechtrace.errors import DataError, MissingDependency
+from mechtrace.io import versions
+from mechtrace.stage1 import Listener
+
+from ..benchmarks import machine
 from ..datasets import cmu, uavdt
 from ..datasets.recordings import data_folder
-from ..errors import DataError, MissingDependency
-from ..fit import Listener
 from ..jobs import FINISHED, SKIPPED, Job, Row, plain
-from ..progress import duration
-from ..store import versions
 from ..studies.cartpole import SETTINGS as OF_CART
 from ..studies.cartpole import cartpole_of_seed
-from . import gait, turn, vehicle_methods, vehicles, yardsticks
+from . import gait, reference_methods, uavdt_boxes, uavdt_frames, uavdt_methods
 from .models import Scale
 
 Options = dict[str, Any]
@@ -31,7 +32,7 @@ Options = dict[str, Any]
 
 @dataclass(frozen=True)
 class Study:
-    """What can be measured with a seed, how large at which scale, and what it needs."""
+    """A study: sizes by scale, the function that measures, and required data."""
 
     sizes: dict[str, Options]  # by scale
     measure: Callable[[StudyJob, Options], Options]  # with these settings of Trace
@@ -42,7 +43,7 @@ class Study:
 
 
 @dataclass(frozen=True)
-class Studied:
+class StudySource:
     """A study with one set of features."""
 
     study: str
@@ -55,7 +56,7 @@ class Studied:
 
 @dataclass(frozen=True)
 class StudyJob(Job):
-    """A seed of a study with one set of features; the device is no part of what it finds."""
+    """The job of one study, set of features and seed; the device is not part of its hash."""
 
     study: str
     features: str
@@ -75,7 +76,7 @@ class StudyJob(Job):
 
     @property
     def size(self) -> Options:
-        """How large it is at its scale."""
+        """Size at this scale."""
         return STUDIES[self.study].sizes[self.scale]
 
     @property
@@ -95,19 +96,19 @@ class StudyJob(Job):
         }
 
     def missing(self) -> str | None:
-        """What it cannot be run without, in a sentence."""
+        """Missing data, as a sentence, or None."""
         try:
             STUDIES[self.study].check()
         except DataError as error:
             return str(error)
         return None
 
-    def words(self, row: Row) -> str:
-        """How long it took, where that was kept."""
+    def describe(self, row: Row) -> str:
+        """Duration, if stored."""
         return "done" if row["seconds"] is None else duration(row["seconds"])
 
     def run(self, folder: Path, listeners: Sequence[Listener] = ()) -> Row:
-        """Read or draw the data, learn, and be judged."""
+        """Read or simulate the data, train and score."""
         began = time.perf_counter()
         reason = self.missing()
         if reason is not None:
@@ -123,7 +124,7 @@ class StudyJob(Job):
     def found(
         self, figures: Options, seconds: float | None, where: str, by: dict[str, str]
     ) -> Row:
-        """The row of these figures; seconds are null where they were not kept."""
+        """Make the row of these figures; `seconds` may be None."""
         return self.row(
             FINISHED, reason=None, figures=plain(figures), seconds=seconds, machine=where,
             versions=by,
@@ -154,11 +155,11 @@ def vehicle_figures(
     rows: Sequence[Options], features: str, methods: Sequence[str], sets: dict[str, set[str]]
 ) -> Options:
     """Means and medians over turns, by method and set of turns."""
-    return by_method(vehicles.summarise(rows, [features], methods, sets))
+    return by_method(uavdt_boxes.summarise(rows, [features], methods, sets))
 
 
 def by_method(summary: Sequence[Options]) -> Options:
-    """What was found of vehicles, by method and set of turns."""
+    """Arrange the summary of vehicles by method and set of turns."""
     found: Options = {}
     for one in summary:
         found.setdefault(one["method"], {})[one["set"]] = one
@@ -169,7 +170,7 @@ def frame_figures(row: Options, heuristics: dict[str, Options]) -> Options:
     """Scores on each scene by method, heuristics among them; and on painted turns."""
     scenes = {
         name: heuristics[name] | {way: one for way, one in row[name].items() if way != "alpha"}
-        for name in turn.ASKED
+        for name in uavdt_frames.RECOVERED
     }
     return scenes | {"turns": row["turns"]}
 
@@ -187,13 +188,13 @@ def _gait(job: StudyJob, settings: Options) -> Options:
 
 def _vehicles(job: StudyJob, settings: Options) -> Options:
     folder, methods = _uavdt(), job.size["methods"]
-    rows = vehicles.vehicles_of_seed(folder, job.features, methods, job.size["folds"], settings)
-    return vehicle_figures(rows, job.features, methods, vehicles.read_tracks(folder).sets)
+    rows = uavdt_boxes.vehicles_of_seed(folder, job.features, methods, job.size["folds"], settings)
+    return vehicle_figures(rows, job.features, methods, uavdt_boxes.read_tracks(folder).sets)
 
 
 def _frames(job: StudyJob, settings: Options) -> Options:
-    footage, seed = turn.Footage.of(_uavdt()), settings.pop("seed")
-    row = turn.turn_of_seed(footage, job.size["tracks"], seed, settings)
+    footage, seed = uavdt_frames.Footage.of(_uavdt()), settings.pop("seed")
+    row = uavdt_frames.frames_of_seed(footage, job.size["tracks"], seed, settings)
     return frame_figures(row, footage.heuristics())
 
 
@@ -202,12 +203,12 @@ def _uavdt() -> Path:
 
 
 def _frames_there() -> None:
-    for name in turn.ASKED:
-        turn.paths_of(_uavdt(), name)
+    for name in uavdt_frames.RECOVERED:
+        uavdt_frames.paths_of(_uavdt(), name)
 
 
 #: Left out of quick comparisons: these take as long as all others together.
-SLOW = ("logistic-regression", "gaussian-hmm", yardsticks.NCTRL)
+SLOW = ("logistic-regression", "gaussian-hmm", reference_methods.NCTRL)
 
 
 def _fast(methods: Sequence[str]) -> tuple[str, ...]:
@@ -243,12 +244,12 @@ STUDIES = {
     ),
     "vehicles": Study(
         sizes={
-            "paper": {"folds": 5, "methods": vehicle_methods.METHODS},
-            "quick": {"folds": 2, "methods": _fast(vehicle_methods.METHODS)},
-            "smoke": {"folds": 2, "methods": vehicle_methods.METHODS},
+            "paper": {"folds": 5, "methods": uavdt_methods.METHODS},
+            "quick": {"folds": 2, "methods": _fast(uavdt_methods.METHODS)},
+            "smoke": {"folds": 2, "methods": uavdt_methods.METHODS},
         },
         measure=_vehicles,
-        settings=vehicles.settings_of,
+        settings=uavdt_boxes.settings_of,
         light={"smoke": TINY | {"steps": 120}},
         check=_uavdt,
         words="sequences left out in {folds} folds",
@@ -256,7 +257,7 @@ STUDIES = {
     "frames": Study(
         sizes={"paper": {"tracks": 190}, "quick": {"tracks": 60}, "smoke": {"tracks": 12}},
         measure=_frames,
-        settings=lambda features: turn.SETTINGS,
+        settings=lambda features: uavdt_frames.SETTINGS,
         light={"smoke": TINY},
         check=_frames_there,
         words="painted films of {tracks} straight tracks of each regime",
@@ -265,7 +266,7 @@ STUDIES = {
 
 
 def size_in_words(study: str, scale: str) -> str:
-    """How large a study is at a scale.
+    """Describe the size of a study at a scale.
 
     >>> size_in_words("vehicles", "quick")
     'sequences left out in 2 folds'

@@ -1,9 +1,10 @@
-"""Compute what is missing: a model is trained once, and everything asked of it is kept."""
+"""Compute missing rows: a model is trained once, and its measures are stored."""
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,30 +12,32 @@ from typing import Any
 
 import torch
 
-from ..bench import machine
-from ..errors import ConfigError
-from ..estimator import Trace, load
-from ..fit import Listener, resolve_device
-from ..jobs import FAILED, FINISHED, SKIPPED, Job, Row, collect, new_folder, plain
-from ..jobs.job import peak_memory
-from ..progress import duration
-from ..store import versions
-from ..worlds import World
-from .entries import Ask, Source
+from mechtrace._runtime import duration
+from mechtrace.errors import ConfigError
+from mechtrace.estimator import Trace, load
+from mechtrace.io import versions
+from mechtrace.stage1 import Listener, resolve_device
+from mechtrace.worlds import World
+
+from ..benchmarks import machine
+from ..jobs import FAILED, FINISHED, SKIPPED, Job, Row, collect, new_folder, peak_memory, plain
+from .entries import MeasureCall, Source
 from .measures import MEASURES
 from .models import Model, Scale, Trained, scale_named
-from .plan import TABLES, asked
-from .studied import StudyJob
+from .plan import TABLES, measure_calls
+from .real_data import StudyJob
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class ModelJob(Job):
-    """A model with a seed, and what is asked of it."""
+    """The job of one model and seed, with the measures to take."""
 
     model: Model
     scale: Scale
     number: int
-    asks: tuple[Ask, ...]
+    calls: tuple[MeasureCall, ...]
     device: str
 
     @property
@@ -53,36 +56,36 @@ class ModelJob(Job):
         return self.number
 
     def about(self) -> dict[str, Any]:
-        """The model, not what is asked of it: later questions go to the same file."""
+        """The model without its measures: later measures are added to the same file."""
         scale = {"name": self.scale.name, "share": self.scale.share, "trials": self.scale.trials}
         settings = dict(self.scale.settings)
         model = self.model.about()
         return {"model": model, "seed": self.seed, "scale": scale | {"settings": settings}}
 
-    def kept(self, folder: Path) -> Row | None:
-        """Its row if everything that is asked was answered before."""
-        row = super().kept(folder)
-        answered = row is not None and all(ask.key in row["measures"] for ask in self.asks)
+    def stored_row(self, folder: Path) -> Row | None:
+        """Return the stored row if it has all measures."""
+        row = super().stored_row(folder)
+        answered = row is not None and all(call.key in row["measures"] for call in self.calls)
         return row if answered else None
 
-    def words(self, row: Row) -> str:
+    def describe(self, row: Row) -> str:
         """How long it took."""
         return f"{len(row['measures'])} measures, {duration(row['seconds'])}"
 
     def run(self, folder: Path, listeners: Sequence[Listener] = ()) -> Row:
-        """Train, or take the trained model of before, and answer what is not yet answered."""
-        before = super().kept(folder) or {"measures": {}}
+        """Train or load the model and take the missing measures."""
+        before = super().stored_row(folder) or {"measures": {}}
         clock = _Clock(dict(before.get("timings", {})))
         with clock("world"):
             world = self.model.draw(self.seed, self.scale)
         trace = self._trained(world, folder / "models" / f"{self.stem}.mechtrace", clock)
         one = Trained(world, trace, self.scale)
         measures = dict(before["measures"])
-        for ask in self.asks:
-            if ask.key not in measures:
-                with clock(ask.key):
-                    found = MEASURES[ask.measure](one, **dict(ask.options))
-                measures[ask.key] = plain(found)
+        for call in self.calls:
+            if call.key not in measures:
+                with clock(call.key):
+                    found = MEASURES[call.measure](one, **dict(call.options))
+                measures[call.key] = plain(found)
         return self.row(
             FINISHED,
             reason=None,
@@ -107,7 +110,7 @@ class ModelJob(Job):
 
 
 class _Clock:
-    """Seconds of everything that was done, by name."""
+    """Stopwatch: seconds by name."""
 
     def __init__(self, seconds: dict[str, float]) -> None:
         self.seconds = seconds
@@ -128,10 +131,9 @@ def reproduce(
     workers: int = 1,
     device: str = "auto",
     fresh: bool = False,
-    say: Callable[[str], None] = print,
     live: bool = True,
 ) -> list[Row]:
-    """All rows that these tables need; what is kept in `out` is not computed again.
+    """Compute all rows that these tables need, unless they are stored.
 
     What needs data that is not here is skipped, and nothing is kept of that.
     """
@@ -141,14 +143,14 @@ def reproduce(
     rows: list[Row] = []
     without: dict[str, list[StudyJob]] = {}
     for job in [one for one in jobs if isinstance(one, StudyJob)]:
-        reason = job.missing() if fresh or job.kept(folder) is None else None
+        reason = job.missing() if fresh or job.stored_row(folder) is None else None
         if reason is not None:
             without.setdefault(reason, []).append(job)
             rows.append(job.row(SKIPPED, reason=reason))
             jobs.remove(job)
     for reason, same in without.items():
-        say(f"{', '.join(dict.fromkeys(job.kind for job in same))}: skipped: {reason}")
-    collect(jobs, folder, rows, workers=workers, fresh=fresh, say=say, live=live)
+        logger.info(f"{', '.join(dict.fromkeys(job.kind for job in same))}: skipped: {reason}")
+    collect(jobs, folder, rows, workers=workers, fresh=fresh, live=live)
     return rows
 
 
@@ -159,9 +161,11 @@ def jobs_for(names: Sequence[str], *, scale: str, seeds: int, device: str) -> li
             raise ConfigError(f"there is no table {name!r}", fix=f"use one of {', '.join(TABLES)}")
     size, where = scale_named(scale), str(resolve_device(device))
     # what takes longest comes first, lest it be waited for at the end
-    wanted = sorted(asked(list(names)).items(), key=lambda one: -_size(one[0]))
+    wanted = sorted(measure_calls(list(names)).items(), key=lambda one: -_size(one[0]))
     return [
-        job_of(source, size, seed, where, asks) for source, asks in wanted for seed in range(seeds)
+        job_of(source, size, seed, where, calls)
+        for source, calls in wanted
+        for seed in range(seeds)
     ]
 
 
@@ -173,11 +177,11 @@ def _size(source: Source) -> int:
 
 
 def job_of(
-    source: Source, scale: Scale, seed: int, device: str = "cpu", asks: Sequence[Ask] = ()
+    source: Source, scale: Scale, seed: int, device: str = "cpu", calls: Sequence[MeasureCall] = ()
 ) -> Job:
-    """What computes the figures of a source; only a model waits to be asked."""
+    """Make the job of a source; only models take measures."""
     if isinstance(source, Model):
-        return ModelJob(source, scale, seed, tuple(asks), device)
+        return ModelJob(source, scale, seed, tuple(calls), device)
     return source.job(scale, seed, device)
 
 

@@ -12,9 +12,9 @@ import numpy as np
 from ..jobs import Row
 from .entries import WHO, Entry, Source
 from .models import scale_named
-from .plan import TABLES, asked
+from .plan import TABLES, measure_calls
+from .real_data import StudySource
 from .run import job_of
-from .studied import Studied
 from .tables import Figure
 
 
@@ -27,7 +27,7 @@ class Measured:
 
     @property
     def reached(self) -> bool | None:
-        """Whether our default is as good as what is printed; None where that is no question."""
+        """Whether our default reaches the printed value; None where neither is better."""
         printed, mine = self.entry.printed, self.found.get("default")
         if printed is None or mine is None or not self.entry.better:
             return None
@@ -36,7 +36,7 @@ class Measured:
         return round(mine[0].value, 3) >= printed.value
 
     def to_dict(self) -> dict[str, Any]:
-        """For machines."""
+        """Convert to a dictionary for JSON."""
         return {
             "row": self.entry.row,
             "column": self.entry.column,
@@ -50,9 +50,9 @@ class Measured:
 
 
 def measured(name: str, out: Path, *, scale: str, seeds: int) -> list[Measured]:
-    """A table from the rows that are kept; an entry without rows has nothing found."""
+    """Fill a table from the stored rows."""
     table = TABLES[name]
-    rows = kept_rows(name, out, scale=scale, seeds=seeds)
+    rows = stored_rows(name, out, scale=scale, seeds=seeds)
     lines = []
     for entry in table.entries:
         found: dict[str, list[float]] = {}
@@ -65,21 +65,21 @@ def measured(name: str, out: Path, *, scale: str, seeds: int) -> list[Measured]:
     return lines
 
 
-def kept_rows(name: str, out: Path, *, scale: str, seeds: int) -> dict[Source, list[Row]]:
-    """The kept rows of each source of a table."""
+def stored_rows(name: str, out: Path, *, scale: str, seeds: int) -> dict[Source, list[Row]]:
+    """Read the stored rows of each source of a table."""
     rows: dict[Source, list[Row]] = {}
-    for source in asked([name]):
+    for source in measure_calls([name]):
         # nothing is asked: a row that answers some of the questions will do
         jobs = [job_of(source, scale_named(scale), seed) for seed in range(seeds)]
-        kept = [job.kept(out / scale) for job in jobs]
+        kept = [job.stored_row(out / scale) for job in jobs]
         rows[source] = [row for row in kept if row is not None]
     return rows
 
 
 def absent(name: str, out: Path, *, scale: str, seeds: int) -> list[str]:
-    """Why parts of a table of which nothing is kept cannot be measured here, in sentences."""
-    rows = kept_rows(name, out, scale=scale, seeds=seeds)
-    unknown = [one for one, kept in rows.items() if isinstance(one, Studied) and not kept]
+    """Reasons why missing parts of a table cannot be measured here."""
+    rows = stored_rows(name, out, scale=scale, seeds=seeds)
+    unknown = [one for one, kept in rows.items() if isinstance(one, StudySource) and not kept]
     reasons = [one.job(scale_named(scale), 0, "cpu").missing() for one in unknown]
     return list(dict.fromkeys(reason for reason in reasons if reason is not None))
 
@@ -96,14 +96,14 @@ def _spread(values: list[float]) -> Figure:
 
 
 def markdown(lines: Sequence[Measured]) -> str:
-    """As a table; `*` marks a printed figure that our default does not reach."""
+    """Format as Markdown; `*` marks a printed figure that our default does not reach."""
     cells = _cells(lines)
     head, *rows = ("| " + " | ".join(row) + " |" for row in cells)
     return "\n".join([head, "|---" * len(cells[0]) + "|", *rows])
 
 
 def text(lines: Sequence[Measured]) -> str:
-    """The same for a terminal."""
+    """Format for a terminal."""
     rows = _cells(lines)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
@@ -113,7 +113,7 @@ def text(lines: Sequence[Measured]) -> str:
 
 
 def leads(lines: Sequence[Measured]) -> list[str]:
-    """In each column that other methods answer too: ours, and the best of theirs."""
+    """Compare ours with the best of the other methods, column by column."""
     said = []
     for column in dict.fromkeys(line.entry.column for line in lines):
         here = [line for line in lines if line.entry.column == column]

@@ -1,4 +1,4 @@
-"""The numbers that the paper prints, as data; correlations unless said, spreads after +-.
+"""The values that the paper prints; correlations unless stated, spreads after +-.
 
 Keys are what a number is of; `None` stands for a spread that is not printed.
 """

@@ -1,4 +1,4 @@
-"""The theorems as a source of figures: true latents in worlds of their own, nothing is trained."""
+"""The study of the theorems as a source of figures: true latents, no training."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import Any
 
 import torch
 
-from ..bench import machine
-from ..fit import Listener
+from mechtrace._runtime import duration
+from mechtrace.io import versions
+from mechtrace.stage1 import Listener
+
+from ..benchmarks import machine
 from ..jobs import FINISHED, Job, Row, plain
-from ..progress import duration
-from ..store import versions
 from ..studies.theory import Sweeps, theory_of_seed
 from .models import Scale
 
@@ -23,7 +24,7 @@ SWEEPS = Sweeps()
 
 
 def case(varied: str, value: float) -> str:
-    """The name of a world of the sweeps, in tables and in rows.
+    """Name of a world of the sweeps.
 
     >>> case("noise", 0.10)
     'noise 0.1'
@@ -33,7 +34,7 @@ def case(varied: str, value: float) -> str:
 
 @dataclass(frozen=True)
 class Theorems:
-    """Both theorems, tried with true latents: they assume that these have been found."""
+    """The study of both theorems as a source, with true latents."""
 
     def job(self, scale: Scale, seed: int, device: str) -> TheoremsJob:
         """The sweeps with one seed."""
@@ -49,7 +50,7 @@ class TheoremsJob(Job):
 
     @property
     def kind(self) -> str:
-        """There is only one."""
+        """Always "theorems"."""
         return "theorems"
 
     @property
@@ -61,14 +62,14 @@ class TheoremsJob(Job):
         """The sweeps."""
         return {"sweeps": asdict(self.sweeps), "seed": self.seed}
 
-    def words(self, row: Row) -> str:
+    def describe(self, row: Row) -> str:
         """How many worlds, how long."""
         return f"{len(row['worlds'])} worlds, {duration(row['seconds'])}"
 
     def run(self, folder: Path, listeners: Sequence[Listener] = ()) -> Row:
         """Errors and bounds of every world by its name, squared errors by length, their rates."""
         began = time.perf_counter()
-        rows, growth = theory_of_seed(self.sweeps, self.seed, say=lambda text: None)
+        rows, growth = theory_of_seed(self.sweeps, self.seed)
         curves = ("squared_error", "squared_error_gcv", "smooth_bound")
         lengths = {
             str(length): {name: growth[name][i] for name in curves}

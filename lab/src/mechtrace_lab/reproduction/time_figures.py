@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from .. import plot
-from ..plot.style import COLOURS, GRID, INK, SOFT, colour, legend_above, panels_for, tidy
+from mechtrace.viz import plot
+from mechtrace.viz.plot import COLOURS, GRID, INK, SOFT, colour, legend_above, panels_for, tidy
+
 from . import tables
-from .kept import Kept
+from .result_store import ResultStore
 
 
-def trajectory(kept: Kept) -> Any:
+def trajectory(store: ResultStore) -> Any:
     """Truth, calibrated Algorithm 1 and our band over time; beside it the way on the simplex."""
-    found = _first_world(kept, "trajectory", "curves")
+    found = _first_world(store, "trajectory", "curves")
     if found is None:
         return None
     active, answer = found
@@ -32,9 +33,9 @@ def trajectory(kept: Kept) -> Any:
     return axes[0].figure
 
 
-def calibration(kept: Kept) -> Any:
+def calibration(store: ResultStore) -> Any:
     """A change between two regimes: raw, and after calibration by two points."""
-    found = _first_world(kept, "calibration", "curves")
+    found = _first_world(store, "calibration", "curves")
     if found is None:
         return None
     active, answer = found
@@ -55,10 +56,14 @@ def calibration(kept: Kept) -> Any:
     return axes[0].figure
 
 
-def ood(kept: Kept) -> Any:
+def ood(store: ResultStore) -> Any:
     """The gating network alone, and both stages, on a transition that was never seen."""
-    asked = {ask.key: (ask, found) for ask, found in kept.asked("ood", "two_stages") if found}
-    answers = [(dict(ask.options), found[0]) for ask, found in asked.values()]
+    asked = {
+        call.key: (call, found)
+        for call, found in store.measure_calls("ood", "two_stages")
+        if found
+    }
+    answers = [(dict(call.options), found[0]) for call, found in asked.values()]
     if not answers or any("curves" not in answer for _, answer in answers):
         return None
     axes = panels_for(None, len(answers) + 1, size=(4.0, 3.0))
@@ -87,9 +92,9 @@ def _sees(options: Mapping[str, Any]) -> str:
     return f"sees {options['past']} steps" if "past" in options else "sees what experts see"
 
 
-def assumption(kept: Kept) -> Any:
+def assumption(store: ResultStore) -> Any:
     """Residuals along a transition, valid and with an edge that no regime has."""
-    found = _first_world(kept, "assumption", "convexity")
+    found = _first_world(store, "assumption", "convexity")
     if found is None:
         return None
     _, answer = found
@@ -113,11 +118,13 @@ def assumption(kept: Kept) -> Any:
 # -- parts -------------------------------------------------------------------------------------
 
 
-def _first_world(kept: Kept, table: str, measure: str) -> tuple[list[int], dict[str, Any]] | None:
-    """Which regimes are active, and the answer to a measure in the first world that is kept."""
-    for ask, figures in kept.asked(table, measure):
+def _first_world(
+    store: ResultStore, table: str, measure: str
+) -> tuple[list[int], dict[str, Any]] | None:
+    """Which regimes are active, and the answer to a measure in the first world that is stored."""
+    for call, figures in store.measure_calls(table, measure):
         if figures:
-            return list(dict(ask.options)["active"]), figures[0]
+            return list(dict(call.options)["active"]), figures[0]
     return None
 
 

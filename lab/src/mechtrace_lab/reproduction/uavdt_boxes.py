@@ -9,6 +9,7 @@ tracks in a sequence never seen, and does it follow from the shape of the box al
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,21 +19,24 @@ from typing import Any
 
 import numpy as np
 
-from ..bench import machine
+from mechtrace.errors import ConfigError
+from mechtrace.estimator import Trace
+from mechtrace.evaluate import UNKNOWN, EstimatedShares, figures, truth_of_share
+from mechtrace.io import versions
+from mechtrace.metrics import known_mean
+from mechtrace.stage1 import resolve_device
+
+from ..benchmarks import machine
 from ..datasets import uavdt
 from ..datasets.recordings import Recordings, data_folder
 from ..datasets.tracks import Track, read_target
 from ..datasets.vehicle import waits
-from ..errors import ConfigError
-from ..estimator import Trace
-from ..evaluate import UNKNOWN, Answer, figures, truth_of_share
-from ..fit import resolve_device
-from ..jobs.spread import spread
-from ..metrics import known_mean
-from ..store import versions
-from .sequences import Fold, by_track, deal, interval
-from .turns import blind_turns, there_and_back
-from .vehicle_methods import ALGORITHM1, FITS, METHODS, Contenders
+from ..jobs import parallel_map
+from .uavdt_folds import SequenceFold, by_track, deal, interval
+from .uavdt_methods import ALGORITHM1, FITS, METHODS, FoldMethods
+from .uavdt_turns import blind_turns, there_and_back
+
+logger = logging.getLogger(__name__)
 
 #: Rows per second: most vehicles take about a fifth of a second for the ten pixels over which the
 #: direction of a box in whole pixels means something.
@@ -107,11 +111,10 @@ def vehicle_study(
     methods: Sequence[str] = METHODS,
     folds: int = 5,
     workers: int = 1,
-    say: Callable[[str], None] = print,
-    keep: Callable[[dict[str, Any]], None] = lambda result: None,
+    on_result: Callable[[dict[str, Any]], None] = lambda result: None,
     **settings: Any,
 ) -> dict[str, Any]:
-    """Every method on every left-out sequence; `keep` is given the result after every seed.
+    """Every method on every left-out sequence; `on_result` is given the result after every seed.
 
     Folds are learned by `workers` processes beside one another.
     """
@@ -143,10 +146,10 @@ def vehicle_study(
     rows: list[dict[str, Any]] = []
     result: dict[str, Any] = {}
     of_a_seed = len(features) * len(shares)
-    for done, (found, took) in enumerate(spread(_of_share, calls, workers), start=1):
+    for done, (found, took) in enumerate(parallel_map(_of_share, calls, workers), start=1):
         rows += found
         _, kind, share, _, its = calls[done - 1]
-        say(f"{kind}, seed {its['seed']}, without {', '.join(share)}: {took:.0f} s")
+        logger.info(f"{kind}, seed {its['seed']}, without {', '.join(share)}: {took:.0f} s")
         if done % of_a_seed == 0:
             of_seeds = [summarise([row for row in rows if row["seed"] == seed],
                                   features, methods, tracks.sets)
@@ -154,9 +157,9 @@ def vehicle_study(
             result = {"seeds": len(of_seeds), **about, "turns": turns_of(rows),
                       "summary": summarise(rows, features, methods, tracks.sets),
                       "of_seeds": of_seeds}  # fmt: skip
-            keep(result)
+            on_result(result)
     for row in result["summary"]:
-        say(_words(row))
+        logger.info(_words(row))
     return result
 
 
@@ -178,18 +181,18 @@ def _of_share(
     """Every method on the tracks of these sequences, learned from all others; and seconds."""
     began = time.perf_counter()
     tracks = read_tracks(folder)
-    fold = Fold.of(tracks.straight, tracks.turns, share)
+    fold = SequenceFold.of(tracks.straight, tracks.turns, share)
     about = {"features": kind, "seed": settings["seed"]}
     rows = [about | row for row in _fold(fold, kind, methods, settings)]
     return rows, time.perf_counter() - began
 
 
 def _fold(
-    fold: Fold, kind: str, methods: Sequence[str], settings: dict[str, Any]
+    fold: SequenceFold, kind: str, methods: Sequence[str], settings: dict[str, Any]
 ) -> Iterator[dict[str, Any]]:
-    """Figures of all left-out tracks: straight ones, turns, and turns there and back."""
+    """Score all left-out tracks: straight ones, turns, and turns there and back."""
     learn = recordings(fold.learn, kind, [track.kind for track in fold.learn])
-    contenders = Contenders(learn.panel, settings, BLOCKS[kind], BIAS[kind])
+    methods_of_fold = FoldMethods(learn.panel, settings, BLOCKS[kind], BIAS[kind])
     parts = {"straight": fold.straight, "turn": fold.turns,
              "back": [there_and_back(track) for track in fold.turns]}  # fmt: skip
     for what, tracks in parts.items():
@@ -197,13 +200,13 @@ def _fold(
             continue
         test = recordings(tracks, kind)
         for method in methods:
-            if not contenders.takes_part(method):
+            if not methods_of_fold.runs_with_this_seed(method):
                 continue
-            for i, answer in enumerate(contenders.answers(method, test, tracks)):
+            for i, answer in enumerate(methods_of_fold.answers(method, test, tracks)):
                 row = {"method": method, "kind": what, "track": tracks[i].name}
-                yield row | _figures(test, i, answer, tracks[i], what, contenders.vertical)
+                yield row | _figures(test, i, answer, tracks[i], what, methods_of_fold.vertical)
     if fold.turns and ALGORITHM1 in methods:
-        yield from _basis(contenders, recordings(fold.turns, kind))
+        yield from _basis(methods_of_fold, recordings(fold.turns, kind))
 
 
 def recordings(
@@ -211,17 +214,17 @@ def recordings(
 ) -> Recordings:
     """Tracks at the rate of the study."""
     found = uavdt.recordings_of(tracks, labels or [""] * len(tracks), kind)
-    return Recordings(found.panel.resampled(RATE), found.beside.resampled(RATE))
+    return Recordings(found.panel.resampled(RATE), found.proxies.resampled(RATE))
 
 
 def _figures(
-    test: Recordings, i: int, answer: Answer, track: Track, what: str, vertical: int
+    test: Recordings, i: int, answer: EstimatedShares, track: Track, what: str, vertical: int
 ) -> dict[str, Any]:
     share = answer.alpha[:, vertical]
     if what == "straight":
         own = share if track.kind == uavdt.REGIMES[1] else 1 - share
         return {"regime": track.kind, "own": known_mean(own)}
-    proxy, literal = (test.column(name)[i] for name in uavdt.BESIDE)
+    proxy, literal = (test.column(name)[i] for name in uavdt.PROXIES)
     row = figures(answer, truth_of_share(proxy, vertical), vertical)
     if what == "back":
         mirrored = answer.time[0] + answer.time[-1] - answer.time
@@ -239,10 +242,10 @@ def _figures(
     return row | {"flagged_stops": known_mean(silent[stops]) if stops.any() else float("nan")}
 
 
-def _basis(contenders: Contenders, turns: Recordings) -> Iterator[dict[str, Any]]:
+def _basis(methods_of_fold: FoldMethods, turns: Recordings) -> Iterator[dict[str, Any]]:
     """Whether the diagnosis says that the constant basis of Algorithm 1 cannot be trusted."""
-    for path in contenders.paths(ALGORITHM1, turns.panel.without_labels()):
-        found = contenders.trace().diagnose(path)["sigma_min"]
+    for path in methods_of_fold.paths(ALGORITHM1, turns.panel.without_labels()):
+        found = methods_of_fold.trace().diagnose(path)["sigma_min"]
         row = {"method": ALGORITHM1, "kind": "basis", "track": path.name}
         yield row | {"warned": float(found.level != "good")}
 
@@ -286,11 +289,12 @@ def summarise(
                 back = by_track([r for r in of_set if r["kind"] == "back"])
                 if turns:
                     about = {"features": kind, "method": method, "set": name}
-                    out.append(about | _summary(turns, back) | common)
+                    seed = min(r["seed"] for r in mine)
+                    out.append(about | _summary(turns, back, seed) | common)
     return out
 
 
-def _summary(turns: list[dict[str, Any]], back: list[dict[str, Any]]) -> dict[str, Any]:
+def _summary(turns: list[dict[str, Any]], back: list[dict[str, Any]], seed: int) -> dict[str, Any]:
     # what never varies follows nothing
     pearson = np.nan_to_num([row["pearson"] for row in turns])
     turns = [row | {"pearson": float(r)} for row, r in zip(turns, pearson, strict=True)]
@@ -301,8 +305,8 @@ def _summary(turns: list[dict[str, Any]], back: list[dict[str, Any]]) -> dict[st
         **{key: known_mean([row[key] for row in turns]) for key in names},
         "midpoint": known_mean(np.abs([row["midpoint"] for row in turns])),
         "median_pearson": float(np.median(pearson)),
-        "median_interval": interval(turns, np.median, "pearson"),
-        "mae_interval": interval(turns, np.nanmean, "mae"),
+        "median_interval": interval(turns, np.median, "pearson", seed),
+        "mae_interval": interval(turns, np.nanmean, "mae", seed),
         "worst_pearson": float(pearson[worst]),
         "worst_turn": turns[worst]["track"],
         "back_mae": known_mean([row["back_mae"] for row in back]),

@@ -1,4 +1,4 @@
-"""Sequences left out in folds, and figures whose uncertainty is that of the sequences."""
+"""Folds of left-out sequences, and bootstrap intervals over sequences."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from mechtrace._runtime import generator
+from mechtrace.metrics import known_mean
+
 from ..datasets.tracks import Track
-from ..metrics import known_mean
 
 #: Draws of sequences behind an interval, and its level.
 DRAWS, LEVEL = 2000, 0.9
@@ -18,7 +20,7 @@ Rows = Sequence[dict[str, Any]]
 
 
 @dataclass(frozen=True, eq=False)
-class Fold:
+class SequenceFold:
     """Straight tracks to learn from, and all tracks of the sequences that are left out."""
 
     learn: list[Track]
@@ -26,7 +28,9 @@ class Fold:
     turns: list[Track]
 
     @classmethod
-    def of(cls, straight: Sequence[Track], turns: Sequence[Track], out: Sequence[str]) -> Fold:
+    def of(
+        cls, straight: Sequence[Track], turns: Sequence[Track], out: Sequence[str]
+    ) -> SequenceFold:
         """Leave these sequences out."""
         return cls(
             [track for track in straight if track.sequence not in out],
@@ -61,14 +65,16 @@ def by_track(rows: Rows) -> list[dict[str, Any]]:
     return out
 
 
-def interval(rows: Rows, figure: Callable[[np.ndarray], float], name: str) -> list[float]:
-    """Bounds of a figure of tracks if other sequences had been filmed: whole ones are redrawn."""
+def interval(
+    rows: Rows, figure: Callable[[np.ndarray], float], name: str, seed: int
+) -> list[float]:
+    """Bootstrap interval of a figure of tracks, redrawing whole sequences."""
     groups = {row["track"].partition("/")[0] for row in rows}
     values = [
         np.array([row[name] for row in rows if row["track"].partition("/")[0] == group])
         for group in sorted(groups)
     ]
-    rng = np.random.default_rng(0)
+    rng = generator(seed, "interval")
     drawn = [
         figure(np.concatenate([values[i] for i in rng.integers(len(values), size=len(values))]))
         for _ in range(DRAWS)

@@ -6,6 +6,7 @@ vehicles did whose boxes are known. The recording in question is only looked at.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,24 +15,27 @@ from typing import Any, cast
 
 import numpy as np
 
+from mechtrace.data import Panel, PathLike
+from mechtrace.errors import DataError
+from mechtrace.estimator import Trace
+from mechtrace.io import versions
+from mechtrace.stage1 import resolve_device
+from mechtrace.stage2 import Trajectory
+
 from ..baselines.heuristics import direction_proxy, flow_in_boxes
-from ..bench import machine
+from ..benchmarks import machine
 from ..datasets.recordings import data_folder
-from ..datasets.scene import Scene, read_scene
+from ..datasets.scene import VehicleScene, read_scene
 from ..datasets.sprites import Sprite, cut_out, painted_film
 from ..datasets.tracks import Track
 from ..datasets.trails import spot_direction
 from ..datasets.uavdt import COMMAND, NAME, REGIMES, tracks_of, verified_turns
 from ..datasets.vehicle import chord_proxy, literal_proxy
-from ..errors import DataError
-from ..estimator import Trace
-from ..fit import resolve_device
-from ..recover.trajectory import Trajectory
-from ..series import Panel, PathLike
-from ..store import versions
+
+logger = logging.getLogger(__name__)
 
 #: The sequence whose road and vehicle the painted films show, and those that are recovered.
-PAINTED, ASKED = "S1606", ("S1606", "S1301")
+PAINTED, RECOVERED = "S1606", ("S1606", "S1301")
 #: Its first frames, in which the vehicle goes straight, give what it looks like.
 LOOKS = 30
 #: Frames between two pictures: 6 pictures per second.
@@ -58,9 +62,9 @@ Curves = dict[str, np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class Footage:
-    """Frames that are recovered, boxes that films are painted after, and what is painted."""
+    """Frames to recover, tracks for painted films, and sprites."""
 
-    scenes: dict[str, Scene]
+    scenes: dict[str, VehicleScene]
     tracks: list[Track]
     turns: list[Track]  # the verified ones
     looks: list[Sprite]
@@ -68,26 +72,25 @@ class Footage:
     @classmethod
     def of(cls, folder: Path) -> Footage:
         """All of a folder."""
-        scenes = {name: sequence(folder, name) for name in ASKED}
+        scenes = {name: sequence(folder, name) for name in RECOVERED}
         every, verified = tracks_of(folder), verified_turns(folder)
         turns = [track for track in every if track.name in verified]
         return cls(scenes, every, turns, cut_out(scenes[PAINTED], range(LOOKS)))
 
     def heuristics(self) -> dict[str, dict[str, dict[str, float]]]:
-        """What needs no learning, judged on each scene."""
+        """Scores of the heuristics on each scene."""
         return {
             name: {row: score(curve, proxy_of(scene)) for row, curve in heuristics(scene).items()}
             for name, scene in self.scenes.items()
         }
 
 
-def turn_study(
+def frames_study(
     data: PathLike | None = None,
     *,
     tracks: int = 190,
     seeds: int = 3,
-    say: Callable[[str], None] = print,
-    keep: Callable[[dict[str, Any]], None] = lambda result: None,
+    on_result: Callable[[dict[str, Any]], None] = lambda result: None,
     **settings: Any,
 ) -> dict[str, Any]:
     """Correlation and error of alpha_vertical over seeds, beside heuristics on the same frames.
@@ -115,31 +118,31 @@ def turn_study(
         },
     }
     for name, rows in cast(dict[str, Any], about["heuristics"]).items():
-        say("\n".join(f"{name} {row}: {_said(found)}" for row, found in rows.items()))
+        logger.info("\n".join(f"{name} {row}: {_said(found)}" for row, found in rows.items()))
     result: dict[str, Any] = about
     found: list[dict[str, Any]] = []
     for seed in range(seeds):
-        row = turn_of_seed(footage, tracks, seed, settings)
+        row = frames_of_seed(footage, tracks, seed, settings)
         for name in scenes:
-            say(f"{name} seed {seed}: {_said(row[name]['mechtrace'])}")
+            logger.info(f"{name} seed {seed}: {_said(row[name]['mechtrace'])}")
         found.append(row)
         result = about | {"rows": found, "means": _means(found)}
-        keep(result)
+        on_result(result)
     return result
 
 
-def turn_of_seed(
+def frames_of_seed(
     footage: Footage, tracks: int, seed: int, settings: dict[str, Any]
 ) -> dict[str, Any]:
-    """Learn from painted films of so many straight tracks of each regime, and be judged."""
+    """Train on painted films of straight tracks and score with one seed."""
     painted = footage.scenes[PAINTED]
     began = time.perf_counter()
     panel = straight_films(footage.tracks, footage.looks, painted, tracks, seed)
     trace = Trace(seed=seed, **settings).fit(panel, progress=False)
     row: dict[str, Any] = {"seed": seed, "seconds": time.perf_counter() - began}
     row["unexplained"] = trace.facts_["pictures"]["unexplained"]
-    row["default_blocks"] = list(trace.facts_["evidence"]["blocks"])
-    row["turns"] = judge_painted(trace, footage.turns, footage.looks, painted)
+    row["default_blocks"] = trace.facts_["evidence"]["selected"]
+    row["turns"] = score_painted_turns(trace, footage.turns, footage.looks, painted)
     for name, scene in footage.scenes.items():
         curves = recovered(trace, scene)
         row[name] = {way: score(curve, proxy_of(scene)) for way, curve in curves.items()}
@@ -147,13 +150,13 @@ def turn_of_seed(
     return row
 
 
-def sequence(folder: Path, name: str) -> Scene:
+def sequence(folder: Path, name: str) -> VehicleScene:
     """Frames and boxes of one sequence of the folder."""
     return read_scene(*paths_of(folder, name))
 
 
 def paths_of(folder: Path, name: str) -> tuple[Path, Path]:
-    """Where its frames and its boxes are, or a sentence that says which are missing."""
+    """Paths of the frames and boxes of a sequence."""
     frames, boxes = folder / "frames" / f"{name}_half", folder / "frames" / f"{name}_gt.txt"
     for path in (frames, boxes):
         if not path.exists():
@@ -164,13 +167,13 @@ def paths_of(folder: Path, name: str) -> tuple[Path, Path]:
     return frames, boxes
 
 
-def proxy_of(scene: Scene) -> np.ndarray:
-    """What a recovered curve is compared with, at the same steps."""
+def proxy_of(scene: VehicleScene) -> np.ndarray:
+    """Proxy of a scene at the steps of the film."""
     return scene.proxy()[scene.rows(STEP)]
 
 
 def straight_films(
-    tracks: Sequence[Track], looks: Sequence[Sprite], scene: Scene, count: int, seed: int
+    tracks: Sequence[Track], looks: Sequence[Sprite], scene: VehicleScene, count: int, seed: int
 ) -> Panel:
     """Painted films of so many horizontal and vertical tracks, drawn without replacement."""
     random = np.random.default_rng(seed)
@@ -190,7 +193,7 @@ def straight_films(
     )
 
 
-def recovered(trace: Trace, scene: Scene) -> Curves:
+def recovered(trace: Trace, scene: VehicleScene) -> Curves:
     """alpha_vertical of a scene: from what the pictures show, by default, and by Algorithm 1."""
     panel = Panel.from_arrays([scene.film(scene.rows(STEP))])
     steep = trace.regimes_.index("vertical")
@@ -205,12 +208,12 @@ def recovered(trace: Trace, scene: Scene) -> Curves:
     }
 
 
-def judge_painted(
-    trace: Trace, turns: Sequence[Track], looks: Sequence[Sprite], scene: Scene
+def score_painted_turns(
+    trace: Trace, turns: Sequence[Track], looks: Sequence[Sprite], scene: VehicleScene
 ) -> dict[str, Any]:
-    """The same on painted films of other turns."""
+    """Score painted films of other turns."""
     films = [painted_film(track, looks[0], scene, STEP) for track in turns]
-    paths = trace.recover(Panel.from_arrays(films), blocks=BLOCKS)
+    paths = trace.recover(Panel.from_arrays(films), evidence=BLOCKS)
     paths = paths if isinstance(paths, list) else [paths]
     steep = trace.regimes_.index("vertical")
     scores = [
@@ -224,8 +227,8 @@ def judge_painted(
     }
 
 
-def heuristics(scene: Scene) -> Curves:
-    """What needs no learning, on the same frames; at the steps of the film."""
+def heuristics(scene: VehicleScene) -> Curves:
+    """Curves of the heuristics at the steps of the film."""
     rows = scene.rows(STEP)
     steady_boxes = np.hstack([scene.centres - scene.sides / 2, scene.sides])
     curves = {
@@ -263,7 +266,7 @@ def _means(rows: list[dict[str, Any]]) -> dict[str, Any]:
             for way in rows[0][name]
             if way != "alpha"
         }
-        for name in ASKED
+        for name in RECOVERED
     }
 
 

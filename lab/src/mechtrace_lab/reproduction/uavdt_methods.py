@@ -1,4 +1,4 @@
-"""Who takes part in the vehicle experiment: yardsticks, textbook methods, NCTRL, ours."""
+"""Methods of the vehicle experiment: reference curves, textbook methods, NCTRL and mechtrace."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from mechtrace.data import Panel
+from mechtrace.estimator import Trace
+from mechtrace.evaluate import EstimatedShares, truth_of_share
+from mechtrace.stage2 import Trajectory
+
 from ..baselines import Method
 from ..baselines.heuristics import direction_proxy
 from ..datasets.recordings import Recordings
 from ..datasets.tracks import Track
 from ..datasets.uavdt import RATE
-from ..estimator import Trace
-from ..evaluate import Answer, truth_of_share
-from ..recover.trajectory import Trajectory
-from ..series import Panel
-from .yardsticks import NCTRL, TOLD, answers_by, taught, told_line
+from .reference_methods import NCTRL, TOLD_LINE, baseline_answers, fit_baseline, told_line
 
 #: The direction of the centres over half a second, whatever the features: what the proxy is made
 #: of, so nothing is expected to be closer to it.
@@ -25,14 +26,14 @@ CLASSIC = ("lda", "logistic-regression", "gaussian-hmm")
 #: One model in two ways: the paper's recovery, and ours with the evidence that the model chose by
 #: itself; and the mean of the curves of several fits, with the evidence of the protocol.
 ALGORITHM1, AUTO, OURS = "algorithm1", "mechtrace-auto", "mechtrace"
-METHODS = (CENTROID, TOLD, *CLASSIC, NCTRL, ALGORITHM1, AUTO, OURS)
+METHODS = (CENTROID, TOLD_LINE, *CLASSIC, NCTRL, ALGORITHM1, AUTO, OURS)
 VERTICAL = "vertical"
 #: Fits whose curves are averaged, and how far apart their seeds are: single fits differ much.
 FITS, APART = 3, 100
 
 
-class Contenders:
-    """All methods of one fold; each learns when it is first asked."""
+class FoldMethods:
+    """All methods of one fold; each is fitted when first used."""
 
     def __init__(
         self, learn: Panel, settings: dict[str, Any], blocks: str | None, bias: bool
@@ -42,21 +43,23 @@ class Contenders:
         self._ways: dict[str, dict[str, Any]] = {
             ALGORITHM1: {"method": "algorithm1"},
             AUTO: {},
-            OURS: {"blocks": blocks, "bias": bias},
+            OURS: {"evidence": blocks, "estimate_offset": bias},
         }
         self._learned: dict[str, Method] = {}
         self._traces: list[Trace] = []
 
-    def takes_part(self, method: str) -> bool:
-        """Whether it is run with this seed."""
+    def runs_with_this_seed(self, method: str) -> bool:
+        """Whether the method runs with this seed."""
         return method != NCTRL or self.settings["seed"] == 0
 
-    def answers(self, method: str, test: Recordings, tracks: Sequence[Track]) -> list[Answer]:
-        """Its curves of left-out recordings, which are these tracks."""
+    def answers(
+        self, method: str, test: Recordings, tracks: Sequence[Track]
+    ) -> list[EstimatedShares]:
+        """Recover the weights of left-out tracks."""
         panel = test.panel.without_labels()
         if method == CENTROID:
             return [self._centroid(panel.time_of(i), track) for i, track in enumerate(tracks)]
-        if method == TOLD:
+        if method == TOLD_LINE:
             shares = test.column("proxy")
             return [
                 told_line(panel.time_of(i), share, self.vertical) for i, share in enumerate(shares)
@@ -65,16 +68,16 @@ class Contenders:
             several = [self.paths(method, panel, fit) for fit in range(FITS)]
             return [mean_answer(paths) for paths in zip(*several, strict=True)]
         if method in self._ways:
-            return [Answer.of(path) for path in self.paths(method, panel)]
-        return answers_by(self._method(method), panel)
+            return [EstimatedShares.of(path) for path in self.paths(method, panel)]
+        return baseline_answers(self._method(method), panel)
 
     def paths(self, method: str, panel: Panel, fit: int = 0) -> list[Trajectory]:
-        """Of one of our own ways, by one of the fits."""
+        """Recover by one of our ways and one of the fits."""
         found = self.trace(fit).recover(panel, **self._ways[method])
         return found if isinstance(found, list) else [found]
 
     def trace(self, fit: int = 0) -> Trace:
-        """One of the models; the first is shared by all of our ways."""
+        """One of the fitted models; the first is shared by all of our ways."""
         while len(self._traces) <= fit:
             seed = self.settings["seed"] + APART * len(self._traces)
             model = Trace(**(self.settings | {"seed": seed}))
@@ -83,21 +86,21 @@ class Contenders:
 
     def _method(self, name: str) -> Method:
         if name not in self._learned:
-            self._learned[name] = taught(name, self.learn, self.settings)
+            self._learned[name] = fit_baseline(name, self.learn, self.settings)
         return self._learned[name]
 
-    def _centroid(self, moments: np.ndarray, track: Track) -> Answer:
+    def _centroid(self, moments: np.ndarray, track: Track) -> EstimatedShares:
         whole = track.filled()
         share = direction_proxy(whole.centres)
         known = np.isfinite(share)
         at_rows = np.interp(moments, whole.frames[known] / RATE, share[known])
-        return Answer(moments, truth_of_share(at_rows, self.vertical))
+        return EstimatedShares(moments, truth_of_share(at_rows, self.vertical))
 
 
-def mean_answer(paths: Sequence[Trajectory]) -> Answer:
+def mean_answer(paths: Sequence[Trajectory]) -> EstimatedShares:
     """Curves and bounds of several fits averaged; a step is flagged as by the first."""
     alpha, lower, upper = (
         np.mean([getattr(path, part) for path in paths], axis=0)
         for part in ("alpha", "lower", "upper")
     )
-    return Answer(paths[0].time, alpha, lower, upper, paths[0].flag)
+    return EstimatedShares(paths[0].time, alpha, lower, upper, paths[0].flag)

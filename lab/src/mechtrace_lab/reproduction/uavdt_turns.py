@@ -1,4 +1,4 @@
-"""Which tracks are turns of vehicles, and what else to ask of a turn."""
+"""Turns of vehicles: selection by heading, and turns driven there and back."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _during(other: Track, track: Track) -> Track:
 
 
 def there_and_back(track: Track) -> Track:
-    """The track, and then the same way back: the answer should come back too."""
+    """Join a track with its reverse."""
     whole = track.filled()
     boxes = np.concatenate([whole.boxes, whole.boxes[::-1]])
     frames = whole.frames[0] + np.arange(len(boxes))

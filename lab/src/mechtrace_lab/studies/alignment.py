@@ -1,30 +1,35 @@
-"""Are the axes found, and is the verdict on them right? Worlds with known truth."""
+"""Study of axis alignment in worlds with known truth."""
 
 from __future__ import annotations
 
-import multiprocessing
+import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from functools import partial
+from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from .. import worlds
-from ..align import Axes
-from ..align.change import CHANGE
-from ..align.form import FORM
-from ..align.noise import BY_REGIME, SHAPE
-from ..align.rows import Rows
-from ..bench import machine
-from ..errors import ConfigError
-from ..estimator import Trace
-from ..fit import resolve_device
-from ..metrics import linear_r2, mean_correlation
-from ..recover.trajectory import Trajectory
-from ..store import versions
+from mechtrace import worlds
+from mechtrace.errors import ConfigError
+from mechtrace.estimator import Trace
+from mechtrace.identifiability import (
+    MECHANISM_FORM,
+    NON_GAUSSIAN_NOISE,
+    REGIME_DEPENDENT_NOISE,
+    SPARSE_CHANGE,
+    Axes,
+    Transitions,
+)
+from mechtrace.io import versions
+from mechtrace.metrics import linear_r2, mean_correlation
+from mechtrace.stage1 import resolve_device
+from mechtrace.stage2 import Trajectory
+
+from ..benchmarks import machine
+from ..jobs import parallel_map
+
+logger = logging.getLogger(__name__)
 
 
 def alignment_study(
@@ -34,13 +39,12 @@ def alignment_study(
     series: int = 2000,
     seeds: int = 5,
     workers: int = 1,
-    say: Callable[[str], None] = print,
-    keep: Callable[[dict[str, Any]], None] = lambda result: None,
+    on_result: Callable[[dict[str, Any]], None] = lambda result: None,
     **settings: Any,
 ) -> dict[str, Any]:
     """Latents, verdicts, matrices and changed edges over fresh worlds.
 
-    `keep` is given the result so far after every world: a stopped study loses nothing.
+    `on_result` is given the result so far after every world: a stopped study loses nothing.
     `workers` processes share the worlds among them.
     """
     rows: list[dict[str, Any]] = []
@@ -53,26 +57,14 @@ def alignment_study(
         "workers": workers,
         "versions": versions(),
     }
-    for row in _rows(partial(_one, world, regimes, series, settings), range(seeds), workers):
-        rows = sorted([*rows, row], key=lambda row: row["seed"])
-        say(_line(world, row))
+    calls = [(world, regimes, series, settings, seed) for seed in range(seeds)]
+    for row in parallel_map(_one, calls, workers):
+        rows = [*rows, row]
+        logger.info(_line(world, row))
         lowest = min(row["mcc"] for row in rows)
         result = about | {"rows": rows, "means": _means(rows), "mcc_min": lowest}
-        keep(result)
+        on_result(result)
     return result
-
-
-def _rows(
-    one: Callable[[int], dict[str, Any]], seeds: Iterable[int], workers: int
-) -> Iterator[dict[str, Any]]:
-    """The row of each seed, here or in other processes, as they are ready."""
-    if workers == 1:
-        yield from map(one, seeds)
-        return
-    context = multiprocessing.get_context("spawn")  # a forked process cannot use a GPU
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
-        for done in as_completed([pool.submit(one, seed) for seed in seeds]):
-            yield done.result()
 
 
 def _one(
@@ -83,7 +75,7 @@ def _one(
     began = time.perf_counter()
     trace = Trace(seed=seed, **settings).fit(panel, progress=False)
     seconds = time.perf_counter() - began
-    return {"seed": seed, "seconds": seconds} | _judge(trace, drawn)
+    return {"seed": seed, "seconds": seconds} | _scores(trace, drawn)
 
 
 def _means(rows: list[dict[str, Any]]) -> dict[str, float]:
@@ -101,7 +93,7 @@ def _line(world: str, row: dict[str, Any]) -> str:
     )
 
 
-def _judge(trace: Trace, drawn: worlds.World) -> dict[str, Any]:
+def _scores(trace: Trace, drawn: worlds.World) -> dict[str, Any]:
     lags = trace.config().model.lags
     test = drawn.simulate(100, seed=1)
     aligned = np.stack(trace.encode(test.panel))
@@ -119,14 +111,14 @@ def _judge(trace: Trace, drawn: worlds.World) -> dict[str, Any]:
         "verdict_right": verdict_is_right(trace.axes_, drawn, partner),
         "kinds": sorted(named),
         "identified": len(trace.axes_.identified),
-        "bending": trace.axes_.bending,
+        "curvature": trace.axes_.curvature,
         "alpha_moved": _alpha_moved(trace, drawn),
         "weight_correlation": _weights(trace.axes_, drawn, partner, slope),
         "changed_edges_right": _changed_edges(trace.axes_, drawn, partner),
     }
 
 
-def true_rows(simulation: worlds.Simulation) -> Rows:
+def true_transitions(simulation: worlds.Simulation) -> Transitions:
     """Transitions of pure runs with true latents and mechanisms: what perfect learning gives."""
     if simulation.label is None:
         raise ConfigError("a transition has no regimes to compare", fix="simulate pure runs")
@@ -134,7 +126,7 @@ def true_rows(simulation: worlds.Simulation) -> Rows:
     series, steps, d = z.shape
     past = [z[:, lags - lag : steps - lag].reshape(-1, d) for lag in range(1, lags + 1)]
     kinds = len(simulation.world.mechanisms)
-    return Rows(
+    return Transitions(
         value=z[:, lags:].reshape(-1, d),
         history=np.stack(past),
         expected=simulation.conditional_means()[:, lags:].reshape(-1, kinds, d),
@@ -158,10 +150,10 @@ def present_evidence(drawn: worlds.World) -> list[str]:
     """Kinds of evidence that a world offers by construction, the strongest first."""
     config = drawn.config
     offers = {
-        SHAPE: config.noise_kind == "laplace",
-        BY_REGIME: config.regime_scale_spread != 1,
-        FORM: config.start == "normal" and config.leak < 1,
-        CHANGE: config.change != "dense",
+        NON_GAUSSIAN_NOISE: config.noise_kind == "laplace",
+        REGIME_DEPENDENT_NOISE: config.regime_scale_spread != 1,
+        MECHANISM_FORM: config.start == "normal" and config.leak < 1,
+        SPARSE_CHANGE: config.change != "dense",
     }
     return [kind for kind, there in offers.items() if there]
 
@@ -175,10 +167,10 @@ def verdict_is_right(axes: Axes, drawn: worlds.World, partner: np.ndarray) -> bo
     named = {kind for axis in axes.axes for kind in axis.by}
     if not offered:
         return not named
-    if offered == [CHANGE]:
+    if offered == [SPARSE_CHANGE]:
         touched = _change(drawn).sum(axis=(0, 1)) > 1e-9
         claimed = np.array([axes.axes[axis].identified for axis in partner])
-        return named == {CHANGE} and bool((claimed == touched).all())
+        return named == {SPARSE_CHANGE} and bool((claimed == touched).all())
     return offered[0] in named and named <= set(offered)
 
 

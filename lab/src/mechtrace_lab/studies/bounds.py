@@ -1,4 +1,4 @@
-"""The quantities of the paper's theorems, from what can be measured.
+"""Bounds of Theorems 2 and 3 from measured quantities.
 
 Theorem 2 holds with its constants as printed. Theorem 3 is printed as O(...): with its
 constant taken as 1, a curve may exceed it without contradiction; its rate can be tested.
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .geometry import static_sigma_min
+from mechtrace.diagnose import static_sigma_min
 
 
 @dataclass(frozen=True)
@@ -99,3 +99,8 @@ def fitted_rate(lengths: np.ndarray, errors: np.ndarray) -> float:
     -1.0
     """
     return float(np.polyfit(np.log(lengths), np.log(errors), 1)[0])
+
+
+def static_residuals(latents: np.ndarray, means: np.ndarray, alpha: np.ndarray) -> np.ndarray:
+    """|z - mu_0 - B alpha| of the paper, for latents (..., d) and shares (..., K)."""
+    return np.linalg.norm(latents - alpha @ means, axis=-1)

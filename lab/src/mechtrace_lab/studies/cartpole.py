@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
 
-from .. import worlds
-from ..bench import machine
-from ..estimator import Trace
-from ..fit import resolve_device
-from ..metrics import linear_r2, mean_correlation, weight_correlation
-from ..oracle import oracle
-from ..recover.trajectory import Trajectory
-from ..store import versions
-from ..worlds.view import SHOWN
+from mechtrace import worlds
+from mechtrace.estimator import Trace
+from mechtrace.io import versions
+from mechtrace.metrics import linear_r2, mean_correlation, weight_correlation
+from mechtrace.stage1 import resolve_device
+from mechtrace.stage2 import Trajectory
+from mechtrace.worlds import SHOWN, oracle
+
+from ..benchmarks import machine
+
+logger = logging.getLogger(__name__)
 
 LATENTS = ("x", "v", "theta", "omega")
 #: Series of each regime on which the latents are compared with the truth.
@@ -39,14 +42,13 @@ def cartpole_study(
     trials: int = 200,
     seeds: int = 3,
     first: int = 0,
-    say: Callable[[str], None] = print,
-    keep: Callable[[dict[str, Any]], None] = lambda result: None,
+    on_result: Callable[[dict[str, Any]], None] = lambda result: None,
     **settings: Any,
 ) -> dict[str, Any]:
     """Latents and weights over fresh worlds, beside Algorithm 1 and the full-state oracle.
 
     Of `active` regimes the first so many take part. Which ones matters: R2 to R4 change latents
-    that no picture shows. `keep` is given the result so far after every world.
+    that no picture shows. `on_result` is given the result so far after every world.
     """
     settings = SETTINGS | settings
     about = {
@@ -66,10 +68,10 @@ def cartpole_study(
             seed, series=series, size=size, length=length, active=active, schedules=schedules,
             trials=trials, **settings,
         )  # fmt: skip
-        say(_line(row))
+        logger.info(_line(row))
         rows.append(row)
         result = about | {"rows": rows, "means": _means(rows)}
-        keep(result)
+        on_result(result)
     return result
 
 
@@ -89,19 +91,19 @@ def cartpole_of_seed(
     panel = drawn.simulate(series).panel
     began = time.perf_counter()
     trace = Trace(seed=seed, **SETTINGS | settings).fit(panel, progress=False)
-    row = {"seed": seed, "seconds": time.perf_counter() - began} | judge_latents(trace, drawn)
+    row = {"seed": seed, "seconds": time.perf_counter() - began} | score_latents(trace, drawn)
     row["steps"] = trace.facts_["training"]["steps"]
     row["step_seconds"] = trace.facts_["training"]["seconds"]
     row["unexplained"] = trace.facts_.get("pictures", {}).get("unexplained")
     row["recovery"] = [
-        judge_weights(trace, drawn, schedule, count, trials)
+        score_weights(trace, drawn, schedule, count, trials)
         for count in active
         for schedule in schedules
     ]
     return row
 
 
-def judge_latents(trace: Trace, drawn: worlds.World) -> dict[str, Any]:
+def score_latents(trace: Trace, drawn: worlds.World) -> dict[str, Any]:
     """MCC on what is visible, before and after alignment, and the share explained of each."""
     late = slice(trace.config().model.lags, None)
     test = drawn.simulate(TEST_SERIES, seed=1)
@@ -133,27 +135,27 @@ def speeds_in_positions(latents: np.ndarray) -> dict[str, float]:
     }
 
 
-def judge_weights(
+def score_weights(
     trace: Trace, drawn: worlds.World, schedule: str, count: int, trials: int
 ) -> dict[str, Any]:
     """Correlation with the true weights: default, Algorithm 1 and oracle; pooled and single."""
-    glide = drawn.transition(schedule, series=trials, active=list(range(count)), seed=1)
+    transition = drawn.transition(schedule, series=trials, active=list(range(count)), seed=1)
     some = drawn.transition(
         schedule, series=min(trials, SINGLES), active=list(range(count)), seed=1
     )
-    truth, late = glide.alpha[0], slice(trace.config().model.lags, None)
+    truth, late = transition.alpha[0], slice(trace.config().model.lags, None)
 
     def corr(curves: Sequence[np.ndarray]) -> float:
         return float(np.mean([weight_correlation(truth[late], c[late]) for c in curves]))
 
     found: dict[str, Any] = {"schedule": schedule, "active": count}
     for name, method in (("", "state-space"), ("algorithm1_", "algorithm1")):
-        pooled = cast(Trajectory, trace.recover(glide.panel, pool=True, method=method))
+        pooled = cast(Trajectory, trace.recover(transition.panel, pool=True, method=method))
         singles = trace.recover(some.panel, method=method)
         singles = singles if isinstance(singles, list) else [singles]
         found[f"{name}pooled"] = corr([pooled.alpha])
         found[f"{name}single"] = corr([path.alpha for path in singles])
-    found["oracle_pooled"] = corr(list(oracle(glide, pool=True).alpha))
+    found["oracle_pooled"] = corr(list(oracle(transition, pool=True).alpha))
     found["oracle_single"] = corr(list(oracle(some).alpha))
     return found
 

@@ -1,52 +1,64 @@
-"""Size and power of the convexity test where the truth is known, beside the paper's own test."""
+"""Size and power of the convexity test, compared with the paper's test."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import logging
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
 from scipy.stats import norm
 
-from .. import worlds
-from ..diagnose.residual import Convexity, convexity, paper_test, static_residuals
-from ..estimator import Trace
-from ..recover.algorithm1 import centred_window, static_weights
-from ..recover.evidence import Evidence
-from ..recover.innovations import Observed
-from ..recover.reference import Reference
-from ..recover.statespace import surprise
-from ..recover.trajectory import Trajectory
-from ..store import versions
-from ..worlds.simulation import leaky
+from mechtrace import worlds
+from mechtrace.diagnose import Convexity, convexity, paper_test
+from mechtrace.estimator import Trace
+from mechtrace.io import versions
+from mechtrace.stage2 import (
+    GaussianInformation,
+    Observed,
+    PureRegimeStatistics,
+    Trajectory,
+    centred_window,
+    nis,
+    static_weights,
+)
+from mechtrace.worlds import leaky_relu
+
 from . import SCHEDULES
+from .bounds import static_residuals
+
+logger = logging.getLogger(__name__)
 
 #: Rows around the true interval that still count as inside: the shortest stretch that is compared.
 AROUND = 6
 
 
-class Judge:
-    """One source of latents and reference figures: a learned model, or the truth itself."""
+class LatentSource:
+    """Latents and reference statistics of a learned model, or of the truth."""
 
     def __init__(self, world: worlds.World, trace: Trace | None, pure: worlds.Simulation) -> None:
         self.world, self.trace = world, trace
         if trace is None:
             nothing = np.zeros(pure.latents.shape)
-            self.reference = Reference.measure(
-                pure.latents.astype(float), nothing, pure.conditional_means(), _labels(pure)
+            self.reference = PureRegimeStatistics.measure(
+                pure.latents.astype(float),
+                nothing,
+                pure.conditional_means(),
+                _labels(pure),
+                world.seed,
             )
             latents = pure.latents.astype(float)
         else:
-            self.reference = trace._reference("study")
+            self.reference = trace._statistics("study")
             latents = np.stack(trace.encode(pure.panel))
         lags = world.config.lags
         means = self.reference.means[_labels(pure)][:, None]
         self.pure_residuals = np.linalg.norm(latents - means, axis=-1)[:, lags:]
 
-    def tests(self, glide: worlds.Simulation, trials: int) -> list[tuple[Convexity, float]]:
+    def tests(self, transition: worlds.Simulation, trials: int) -> list[tuple[Convexity, float]]:
         """Our test and the p-value of the paper's, for every group of so many trials."""
-        return [self._one(*seen) for seen in self._seen(glide, trials)]
+        return [self._one(*seen) for seen in self._seen(transition, trials)]
 
     def _one(self, found: np.ndarray, observed: Observed) -> tuple[Convexity, float]:
         latents, means = observed.latents, self.reference.means
@@ -57,38 +69,37 @@ class Judge:
         return test, paper_test(residuals, self.pure_residuals)
 
     def _seen(
-        self, glide: worlds.Simulation, trials: int
+        self, transition: worlds.Simulation, trials: int
     ) -> Iterator[tuple[np.ndarray, Observed]]:
         """Surprises and what was observed, group by group."""
-        groups = [slice(g, g + trials) for g in range(0, len(glide.latents), trials)]
+        groups = [slice(g, g + trials) for g in range(0, len(transition.latents), trials)]
         if self.trace is None:
-            latents, expected = glide.latents.astype(float), glide.conditional_means()
+            latents, expected = transition.latents.astype(float), transition.conditional_means()
             for group in groups:
                 yield self._true_evidence(latents[group], expected[group])
         else:
-            panel = replace(glide, label=None).panel
+            panel = replace(transition, label=None).panel
             paths = (
                 cast(list[Trajectory], self.trace.recover(panel))
                 if trials == 1
-                else (self._pooled(glide, group) for group in groups)
+                else (self._pooled(transition, group) for group in groups)
             )
             for path in paths:
                 assert path.observed is not None
                 yield path.surprise, path.observed
 
-    def _pooled(self, glide: worlds.Simulation, group: slice) -> Trajectory:
+    def _pooled(self, transition: worlds.Simulation, group: slice) -> Trajectory:
         assert self.trace is not None
-        some = replace(glide, observations=glide.observations[group], label=None)
+        some = replace(transition, observations=transition.observations[group], label=None)
         return cast(Trajectory, self.trace.recover(some.panel, pool=True))
 
     def _true_evidence(
         self, latents: np.ndarray, expected: np.ndarray
     ) -> tuple[np.ndarray, Observed]:
         precision = self.reference.precision
-        evidence = Evidence.of_block(expected, latents, precision).pooled()
+        info = GaussianInformation.from_predictions(expected, latents, precision).pool()
         steps, kinds = latents.shape[1], expected.shape[2]
-        log_det = -np.linalg.slogdet(precision)[1] * evidence.dims / latents.shape[-1]
-        found = surprise(evidence.on_plane(), np.ones((1, steps)), log_det)[0]
+        found = nis(info, np.ones((1, steps)))[0]
         return found, Observed(latents, expected, np.ones(steps), np.eye(kinds))
 
 
@@ -104,7 +115,6 @@ def convexity_study(
     trials: Sequence[int] = (1, 5, 20),
     strengths: Sequence[float] = (0.25, 0.5, 1.0),
     lengths: Sequence[int] = (50, 200),
-    say: Callable[[str], None] = print,
     **settings: Any,
 ) -> dict[str, Any]:
     """False alarms on `valid` recordings and alarms on `broken` ones, learned and oracle.
@@ -119,12 +129,15 @@ def convexity_study(
             drawn.simulate(series).panel, progress=False
         )
         pure = drawn.simulate(100, seed=3)
-        judges = {"learned": Judge(drawn, trace, pure), "oracle": Judge(drawn, None, pure)}
+        sources = {
+            "learned": LatentSource(drawn, trace, pure),
+            "oracle": LatentSource(drawn, None, pure),
+        }
         cases = _cases(trials, strengths, lengths)
         for number, case in enumerate(cases):
             edge = case["strength"]
             count = max(10, (valid // len(SCHEDULES) if not edge else broken) // case["trials"])
-            glide = drawn.transition(
+            transition = drawn.transition(
                 case["schedule"],
                 active=list(range(min(3, regimes))) if edge else None,
                 series=count * case["trials"],
@@ -132,10 +145,12 @@ def convexity_study(
                 seed=4 + number,
                 emergent=worlds.EmergentEdge(strength=edge) if edge else None,
             )
-            for source, judge in judges.items():
-                about = {"seed": seed, "source": source} | case
-                rows.append(about | _summary(judge.tests(glide, case["trials"]), glide, case))
-                say(_line(rows[-1]))
+            for name, source in sources.items():
+                about = {"seed": seed, "source": name} | case
+                rows.append(
+                    about | _summary(source.tests(transition, case["trials"]), transition, case)
+                )
+                logger.info(_line(rows[-1]))
     return {
         "world": world,
         "regimes": regimes,
@@ -165,7 +180,7 @@ def _cases(
 
 
 def _summary(
-    tests: list[tuple[Convexity, float]], glide: worlds.Simulation, case: dict[str, Any]
+    tests: list[tuple[Convexity, float]], transition: worlds.Simulation, case: dict[str, Any]
 ) -> dict[str, Any]:
     p = np.array([test.p_value for test, _ in tests])
     paper = np.array([value for _, value in tests])
@@ -175,10 +190,10 @@ def _summary(
         "alarms_strong": float((p <= 0.01).mean()),
         "paper_alarms": float((paper <= 0.05).mean()),
     }
-    if glide.emergent is not None:
-        out |= _located(tests, glide.emergent.active(glide.alpha[0]))
+    if transition.emergent is not None:
+        out |= _located(tests, transition.emergent.active(transition.alpha[0]))
         if case["trials"] == 1:
-            out["ceiling"] = omniscient_power(glide)
+            out["ceiling"] = omniscient_power(transition)
     return out
 
 
@@ -204,27 +219,28 @@ def _located(tests: list[tuple[Convexity, float]], true: np.ndarray) -> dict[str
     }
 
 
-def omniscient_power(glide: worlds.Simulation, size: float = 0.05) -> float:
+def omniscient_power(transition: worlds.Simulation, size: float = 0.05) -> float:
     """Power of the best of all tests: it knows the edge, its strength, when, alpha and latents.
 
     No test of one recording can do better (Neyman and Pearson). For noise outside the activation.
     """
-    world, edge = glide.world, glide.emergent
+    world, edge = transition.world, transition.emergent
     assert edge is not None
-    z, lags, leak = glide.latents.astype(float), world.config.lags, world.config.leak
-    bare = np.tensordot(glide.alpha[0], world.mechanisms, axes=1)
+    z, lags, leak = transition.latents.astype(float), world.config.lags, world.config.leak
+    bare = np.tensordot(transition.alpha[0], world.mechanisms, axes=1)
     squares = np.zeros(len(z))
-    for t in np.flatnonzero(edge.active(glide.alpha[0])):
+    for t in np.flatnonzero(edge.active(transition.alpha[0])):
         if t < lags:
             continue
         before = sum(
-            leaky(z[:, t - lag] @ later, leak) for lag, later in enumerate(world.lagged, start=2)
+            leaky_relu(z[:, t - lag] @ later, leak)
+            for lag, later in enumerate(world.lagged, start=2)
         )
         means = [
-            leaky(leaky(z[:, t - 1] @ matrix, leak) + before, leak)
-            for matrix in (bare[t], glide.transition_matrices[t])
+            leaky_relu(leaky_relu(z[:, t - 1] @ matrix, leak) + before, leak)
+            for matrix in (bare[t], transition.transition_matrices[t])
         ]
-        scale = glide.alpha[0, t] @ world.scales
+        scale = transition.alpha[0, t] @ world.scales
         squares += (((means[1] - means[0]) / scale) ** 2).sum(axis=1)
     return float(norm.sf(norm.isf(size) - np.sqrt(squares)).mean())
 

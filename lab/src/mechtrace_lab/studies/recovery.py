@@ -1,20 +1,24 @@
-"""How well alpha(t) is recovered in worlds with known truth, beside the oracle and algorithm 1."""
+"""Study of the recovery of alpha(t), with the oracle and Algorithm 1."""
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
 
-from .. import worlds
-from ..estimator import Trace
-from ..metrics import weight_correlation, weight_error
-from ..oracle import oracle
-from ..recover.trajectory import Trajectory
-from ..store import versions
+from mechtrace import worlds
+from mechtrace.estimator import Trace
+from mechtrace.io import versions
+from mechtrace.metrics import weight_correlation, weight_error
+from mechtrace.stage2 import Trajectory
+from mechtrace.worlds import oracle
+
 from . import SCHEDULES
+
+logger = logging.getLogger(__name__)
 
 #: Weights nearer to 0 or 1 than this count as being at the edge of the simplex.
 EDGE = 0.02
@@ -29,12 +33,12 @@ def recovery_study(
     trials: int = 200,
     lengths: Sequence[int] = (50,),
     seeds: int = 5,
-    say: Callable[[str], None] = print,
     **settings: Any,
 ) -> dict[str, Any]:
-    """Learned, oracle and algorithm 1, pooled over `trials` and one by one, over fresh worlds.
+    """Score the learned model, the oracle and Algorithm 1 over fresh worlds, pooled and single.
 
-    `active` counts how many regimes take part; they are spread evenly over all.
+    `active` counts the active regimes, which are spread evenly over all; `trials` recordings
+    share a schedule and are pooled.
     """
     rows: list[dict[str, Any]] = []
     for seed in range(seeds):
@@ -47,13 +51,13 @@ def recovery_study(
             chosen = np.unique(np.linspace(0, regimes - 1, count).round().astype(int)).tolist()
             for schedule in SCHEDULES:
                 for length in lengths:
-                    glide = drawn.transition(
+                    transition = drawn.transition(
                         schedule, series=trials, active=chosen, length=length, seed=1
                     )
-                    row = _compare(trace, glide)
+                    row = _compare(trace, transition)
                     about = {"seed": seed, "active": count, "schedule": schedule, "length": length}
                     rows.append(about | row | {"fit_seconds": fit_seconds})
-                    say(_line(world, rows[-1]))
+                    logger.info(_line(world, rows[-1]))
     return {
         "world": world,
         "regimes": regimes,
@@ -65,19 +69,19 @@ def recovery_study(
     }
 
 
-def _compare(trace: Trace, glide: worlds.Simulation) -> dict[str, float]:
-    truth = glide.alpha[0]
+def _compare(trace: Trace, transition: worlds.Simulation) -> dict[str, float]:
+    truth = transition.alpha[0]
     late = slice(trace.config().model.lags, None)
-    pooled = cast(Trajectory, trace.recover(glide.panel, pool=True))
-    singles = cast(list[Trajectory], trace.recover(glide.panel))
-    static = cast(Trajectory, trace.recover(glide.panel, pool=True, method="algorithm1"))
-    static_singles = cast(list[Trajectory], trace.recover(glide.panel, method="algorithm1"))
+    pooled = cast(Trajectory, trace.recover(transition.panel, pool=True))
+    singles = cast(list[Trajectory], trace.recover(transition.panel))
+    static = cast(Trajectory, trace.recover(transition.panel, pool=True, method="algorithm1"))
+    static_singles = cast(list[Trajectory], trace.recover(transition.panel, method="algorithm1"))
     taking_part = [n for n, w in zip(trace.regimes_, truth.max(axis=0), strict=True) if w > 0]
     told = cast(
         Trajectory,
-        trace.recover(glide.panel, pool=True, method="algorithm1", active=taking_part),
+        trace.recover(transition.panel, pool=True, method="algorithm1", active=taking_part),
     )
-    best, best_pooled = oracle(glide), oracle(glide, pool=True)
+    best, best_pooled = oracle(transition), oracle(transition, pool=True)
 
     def corr(curves: Sequence[np.ndarray]) -> float:
         return float(np.mean([weight_correlation(truth[late], c[late]) for c in curves]))

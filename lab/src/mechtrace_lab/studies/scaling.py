@@ -1,18 +1,22 @@
-"""The paper's scaling table: its own procedure on true latents. Where does it break, and why?"""
+"""The paper's scaling table: Algorithm 1 on true latents."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from .. import worlds
-from ..diagnose.geometry import static_sigma_min
-from ..metrics import weight_correlation
-from ..recover.algorithm1 import centred_window, static_weights
-from ..store import versions
+from mechtrace import worlds
+from mechtrace.diagnose import static_sigma_min
+from mechtrace.io import versions
+from mechtrace.metrics import weight_correlation
+from mechtrace.stage2 import centred_window, static_weights
+
 from . import SCHEDULES
+
+logger = logging.getLogger(__name__)
 
 
 def scaling_study(
@@ -24,7 +28,6 @@ def scaling_study(
     trials: int = 200,
     pure: int = 400,
     window: int = 5,
-    say: Callable[[str], None] = print,
 ) -> dict[str, Any]:
     """Algorithm 1 on the mean of `trials` true latents that share a schedule.
 
@@ -40,11 +43,11 @@ def scaling_study(
         means = np.stack([late[held.label == k].mean(axis=(0, 1)) for k in range(regimes)])
         for count in active:
             for schedule in SCHEDULES:
-                glide = drawn.transition(
+                transition = drawn.transition(
                     schedule, active=list(range(count)), series=trials, seed=1
                 )
-                truth = glide.alpha[0, lags:, :count]
-                z = glide.latents[:, lags:].astype(float)
+                truth = transition.alpha[0, lags:, :count]
+                z = transition.latents[:, lags:].astype(float)
                 curves = {
                     "pooled": static_weights(z.mean(axis=0), means[:count]),
                     "averaged": static_weights(z, means[:count]).mean(axis=0),
@@ -57,7 +60,7 @@ def scaling_study(
                 found["single"] = float(np.mean([weight_correlation(truth, c) for c in one]))
                 about = {"seed": seed, "active": count, "schedule": schedule}
                 rows.append(about | found | {"sigma_min": static_sigma_min(means[:count])})
-                say(_line(rows[-1]))
+                logger.info(_line(rows[-1]))
     return {
         "world": world,
         "regimes": regimes,

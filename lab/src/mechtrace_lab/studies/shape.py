@@ -1,7 +1,7 @@
-"""Qualitative structure: monotone stretches and the times at which thresholds are crossed.
+"""Qualitative structure: monotone stretches and the times of threshold crossings.
 
-The paper's appendix "Preservation of Qualitative Structure" says that a monotone alpha stays
-monotone and crosses thresholds at about the right time. Here is how to see whether it did.
+The paper's appendix "Preservation of Qualitative Structure" predicts that the estimate of a
+monotone alpha is monotone and crosses thresholds at about the right time.
 """
 
 from __future__ import annotations
@@ -11,30 +11,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..recover.trajectory import Trajectory
-from .findings import Finding, graded
-
-#: Range that a regime must cover for its direction to mean anything.
-MOVES = 0.5
-#: Share of the way travelled that goes in the wrong direction.
-WAVERS = 0.15
-
-
-def backtracking(curve: np.ndarray) -> float:
-    """Share of the way travelled that goes against the overall direction: 0 if monotone.
-
-    >>> round(backtracking(np.array([0.0, 0.6, 0.5, 1.0])), 4)
-    0.0833
-    """
-    change = np.diff(curve[np.isfinite(curve)])
-    way = np.abs(change).sum()
-    return float(0.5 * (1 - abs(change.sum()) / way)) if way > 0 else 0.0
-
 
 def crossing(curve: np.ndarray, threshold: float) -> float:
-    """Row, between rows where need be, at which a curve last leaves the side it starts on.
-
-    NaN if it never does.
+    """Interpolated row at which a curve last leaves the side it starts on, or NaN.
 
     >>> crossing(np.array([0.0, 0.4, 0.6, 1.0]), 0.5)
     1.5
@@ -50,11 +29,11 @@ def crossing(curve: np.ndarray, threshold: float) -> float:
 
 @dataclass(frozen=True)
 class Shape:
-    """How well the shape of a known curve is kept."""
+    """Agreement of an estimated curve with the shape of the true one."""
 
-    ordered: float  # share of pairs of rows, clearly apart in the truth, in the right order
+    ordered: float  # share of pairs of rows in the right order
     shift: float  # mean absolute shift of crossings, in rows; NaN if there are none
-    missed: float  # share of true crossings that the found curve does not have
+    missed: float  # share of true crossings without a counterpart
 
 
 def shape_kept(
@@ -64,11 +43,26 @@ def shape_kept(
     apart: float = 0.1,
     thresholds: tuple[float, ...] = (0.25, 0.5, 0.75),
 ) -> Shape:
-    """Compare curves (T,) on a stretch where the truth is monotone."""
-    higher = truth[:, None] - truth[None] > apart
-    ordered = (
-        float((found[:, None] > found[None])[higher].mean()) if higher.any() else float("nan")
-    )
+    """Compare an estimated curve with a true one where the truth is monotone.
+
+    Parameters
+    ----------
+    truth, found : (T,)
+        The two curves.
+    apart : float
+        Pairs of rows count whose truth differs by more than this.
+    thresholds : tuple of float
+        Levels whose crossings are compared.
+
+    Returns
+    -------
+    Shape
+        Share of ordered pairs, mean shift of crossings in rows, share of missed crossings.
+    """
+    order = np.argsort(truth, kind="stable")
+    lower = np.searchsorted(truth[order], truth[order] - apart)  # rows clearly below each
+    pairs = lower.sum()
+    ordered = float(_count_below(found[order], lower).sum() / pairs) if pairs else float("nan")
     true_times = np.array([crossing(truth, level) for level in thresholds])
     times = np.array([crossing(found, level) for level in thresholds])
     wanted = np.isfinite(true_times)
@@ -78,8 +72,30 @@ def shape_kept(
     return Shape(ordered, shift, missed)
 
 
+def _count_below(values: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """Count which of the first `before` (T,) values are below each value (T,).
+
+    O(T log T) by a wavelet matrix over the bits of the ranks.
+
+    >>> _count_below(np.array([3.0, 1.0, 2.0, 2.5]), np.array([0, 1, 2, 3])).tolist()
+    [0, 0, 1, 2]
+    """
+    rank = np.unique(values, return_inverse=True)[1]
+    sorting, below = rank, np.zeros(len(rank), int)
+    first, stop = np.zeros(len(rank), int), before
+    for bit in reversed(range(int(rank.max(initial=0)).bit_length())):
+        zero = (sorting >> bit & 1) == 0
+        zeros = np.concatenate([[0], np.cumsum(zero)])
+        one = (rank >> bit & 1) == 1
+        below += np.where(one, zeros[stop] - zeros[first], 0)
+        first = np.where(one, zeros[-1] + first - zeros[first], zeros[first])
+        stop = np.where(one, zeros[-1] + stop - zeros[stop], zeros[stop])
+        sorting = np.concatenate([sorting[zero], sorting[~zero]])
+    return below
+
+
 def longest_monotone(curve: np.ndarray) -> slice:
-    """The longest stretch in which a curve never turns back.
+    """Find the longest monotone stretch of a curve (T,), rising or falling.
 
     >>> longest_monotone(np.array([1.0, 0.0, 0.5, 0.7, 0.6]))
     slice(1, 4, None)
@@ -92,27 +108,3 @@ def longest_monotone(curve: np.ndarray) -> slice:
             if b - a > best.stop - best.start:
                 best = slice(a, b)
     return best
-
-
-def orderly(path: Trajectory) -> Finding | None:
-    """Does each handover go one way? Only where there is exactly one."""
-    events = path.events(minimum=2)
-    known = np.isfinite(path.alpha).all(axis=1)
-    if len(events) != 1 or known.sum() < 3:
-        return None
-    alpha = path.alpha[known]
-    moving = [k for k in range(len(path.regimes)) if np.ptp(alpha[:, k]) >= MOVES]
-    if not moving:
-        return None
-    ways = {path.regimes[k]: backtracking(alpha[:, k]) for k in moving}
-    name = max(ways, key=lambda regime: ways[regime])
-    return Finding(
-        "monotonicity",
-        graded(ways[name], WAVERS, np.inf),  # a real recording may waver
-        ways[name],
-        WAVERS,
-        f"There is one handover, and {100 * ways[name]:.0f} % of the way of {name!r} goes against"
-        " its direction.",
-        "If the true change is one-way, the wavering is noise: pool trials or record longer before"
-        " reading times of thresholds off the curve.",
-    )

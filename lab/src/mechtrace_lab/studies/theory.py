@@ -1,29 +1,33 @@
-"""Do observed errors respect the paper's theorems? Noise sweep, error against T, shape.
+"""Study of Theorems 2 and 3: noise sweep, error against length, shape.
 
 With true latents: the theorems are about stage 2, and assume that stage 1 has succeeded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from .. import worlds
-from ..diagnose.bounds import (
+from mechtrace import worlds
+from mechtrace.diagnose import static_sigma_min
+from mechtrace.io import versions
+from mechtrace.metrics import weight_correlation
+from mechtrace.stage2 import regularised, static_weights
+
+from .bounds import (
     approximation_error,
     fitted_rate,
     pointwise_bounds,
     smooth_bound,
     theorem_bounds,
 )
-from ..diagnose.geometry import static_sigma_min
-from ..diagnose.shape import longest_monotone, shape_kept
-from ..metrics import weight_correlation
-from ..recover.algorithm1 import regularised, static_weights
-from ..store import versions
+from .shape import longest_monotone, shape_kept
+
+logger = logging.getLogger(__name__)
 
 #: Weights at which the paper measures the approximation error.
 KNOWN = (0.25, 0.5, 0.75)
@@ -48,15 +52,13 @@ class Sweeps:
         return [("noise", x) for x in self.noises] + [("edge", x) for x in self.edges]
 
 
-def theory_study(
-    *, seeds: int = 3, say: Callable[[str], None] = print, **sweeps: Any
-) -> dict[str, Any]:
+def theory_study(*, seeds: int = 3, **sweeps: Any) -> dict[str, Any]:
     """Every quantity of Theorems 2 and 3 in simulated worlds, with the errors that were made.
 
     `sweeps` are fields of `Sweeps`.
     """
     where = Sweeps(**sweeps)
-    found = [theory_of_seed(where, seed, say) for seed in range(seeds)]
+    found = [theory_of_seed(where, seed) for seed in range(seeds)]
     return {
         "world": where.world,
         "regimes": where.regimes,
@@ -68,9 +70,7 @@ def theory_study(
     }
 
 
-def theory_of_seed(
-    sweeps: Sweeps, seed: int, say: Callable[[str], None]
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+def theory_of_seed(sweeps: Sweeps, seed: int) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """A row for each world of the sweeps, and the errors against the length."""
     rows = []
     for varied, value in sweeps.cases:
@@ -78,9 +78,9 @@ def theory_of_seed(
         drawn = worlds.make(sweeps.world, seed=seed, **options)
         about = {"seed": seed, "varied": varied, "value": value}
         rows.append(about | _row(drawn, sweeps.series))
-        say(_line(rows[-1]))
+        logger.info(_line(rows[-1]))
     growth = {"seed": seed} | _against_length(sweeps, seed)
-    say(
+    logger.info(
         f"seed {seed}: mean squared error falls as T^{growth['rate']:.2f} (rule),"
         f" T^{growth['rate_gcv']:.2f} (cross-validation); Theorem 3 says at most T^-0.67"
     )
@@ -95,8 +95,10 @@ def _row(drawn: worlds.World, series: int) -> dict[str, float]:
     means = np.stack([late[pure.label == k].mean(axis=(0, 1)) for k in range(kinds)])
     mixed, known = _known_mixtures(drawn, series)
     delta = approximation_error(means, mixed, known)
-    glide = drawn.transition("linear", active=[0, kinds - 1], series=series, length=100, seed=1)
-    z, alpha = glide.latents[:, SETTLE:].astype(float), glide.alpha[0, SETTLE:]
+    transition = drawn.transition(
+        "linear", active=[0, kinds - 1], series=series, length=100, seed=1
+    )
+    z, alpha = transition.latents[:, SETTLE:].astype(float), transition.alpha[0, SETTLE:]
     free = static_weights(z, means, simplex=False)
     error = np.linalg.norm((free - alpha)[..., 1:], axis=-1)
     # the true mean of each step is that of the ensemble: noise is what single trials add to it

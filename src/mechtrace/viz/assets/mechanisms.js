@@ -2,7 +2,7 @@
 
 const matrices = { weight: null };
 
-// Effect of latent i on latent j, so many steps later, in regime k.
+// Effect of latent i on latent j at a lag, in regime k.
 function weight(k, lag, i, j) {
   const d = content.mechanisms.latents;
   return matrices.weight[k][((lag * d) + i) * d + j];
@@ -17,8 +17,8 @@ function drawMechanisms() {
   fill("mechanisms",
     make("h2", {}, "Mechanisms"),
     make("p", { class: "note", id: "axes" }, about.axes),
-    make("p", { class: "note" }, `How each latent acts on each other one, so many steps later: derivatives of`
-      + ` what each regime expects, mean over ${about.states.toLocaleString("en")} states. Columns act on rows.`),
+    make("p", { class: "note" }, `Effect of each latent on each other one at this lag: derivatives of each regime's`
+      + ` prediction, averaged over ${about.states.toLocaleString("en")} states. Columns act on rows.`),
     make("div", { class: "row controls" },
       choice(["effects", "what differs from the average regime"], Number(view.differences),
         (chosen) => { view.differences = chosen === 1; drawMatrices(pictures); }),
@@ -27,10 +27,10 @@ function drawMechanisms() {
     make("h3", {}, "What changes most between regimes"),
     about.changes.length ? make("ul", {}, about.changes.map((sentence) => make("li", {}, sentence))) : null,
     changesTable(),
-    make("h3", {}, "W(t): the mechanism at work at one moment"), momentControls(),
+    make("h3", {}, "W(t): the mechanism at one time"), momentControls(),
     make("div", { class: "pair" }, make("div", { class: "chart", id: "mixture" }), make("div", { id: "graph" })),
-    make("p", { class: "note" }, "The mixture of the regimes' matrices by their shares. Blue, solid: more makes"
-      + " more; orange, dashed: more makes less. A click on the curve above also chooses the moment."));
+    make("p", { class: "note" }, "The regimes' matrices, weighted by their shares. Blue, solid: positive effect;"
+      + " orange, dashed: negative effect. Or click the curve to pick a time."));
   again();
 }
 
@@ -97,7 +97,7 @@ function changesTable() {
 }
 
 function momentControls() {
-  const slider = make("input", { type: "range", id: "moment", min: 0, step: 1, "aria-label": "moment",
+  const slider = make("input", { type: "range", id: "moment", min: 0, step: 1, "aria-label": "time",
     oninput: () => chooseMoment(Number(slider.value)) });
   let timer = null;
   const stop = () => { clearInterval(timer); timer = null; play.textContent = "▶ Play"; };

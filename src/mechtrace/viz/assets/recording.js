@@ -22,7 +22,7 @@ function drawRecording() {
     add("film", series.trials > 1 ? "Pictures of the first trial" : "Pictures", null, drawFilm);
   }
   add("residual", "Residual, and where none of the known mechanisms explains the recording",
-    "1 (dashed) is what pure regimes show. The strip below is green where the mixture explains the step.",
+    "Pure regimes have a residual of 1 (dashed). The strip below is green where the mixture explains the step.",
     drawResidual);
   addLanes(add, series, "latents", "Latents");
   addLanes(add, series, "channels", "Observed channels");
@@ -52,7 +52,7 @@ function step(by, label) {
 
 function thinned(series) {
   return series.time.rows < series.steps
-    ? ` Drawn with ${series.time.rows.toLocaleString("en")} of them; lows and highs are kept.` : "";
+    ? ` ${series.time.rows.toLocaleString("en")} of them are drawn, with all minima and maxima.` : "";
 }
 
 function addLanes(add, series, kind, title) {
@@ -74,7 +74,7 @@ function toggles(series) {
   }, mark);
   const layers = [["bands", `${Math.round(100 * series.level)} % bands`]];
   if (content.truth?.steps === series.steps) layers.push(["truth", "truth (dashed)"]);
-  for (const name of Object.keys(series.blocks ?? {})) layers.push([`block ${name}`, `${name} alone (dotted)`]);
+  for (const name of Object.keys(series.evidence)) layers.push([`evidence ${name}`, `${name} alone (dotted)`]);
   return [
     ...content.regimes.map((name, k) => toggle(view.hiddenRegimes, k, name, swatch(k))),
     ...layers.map(([key, label]) => toggle(view.hiddenLayers, key, label)),
@@ -86,7 +86,7 @@ function flagKey(series) {
   const present = new Set(series.stretches.map(([number]) => number));
   return make("div", { class: "row keys" }, content.flags.map((flag, number) => (present.has(number)
     ? make("span", { class: "key" }, make("i", { style: `background:${faint(colour(`flag${number}`), 0.45)}` }),
-      `${flag.name}: ${flag.words}`) : null)));
+      `${flag.name}: ${flag.meaning}`) : null)));
 }
 
 function eventTable(series) {
@@ -99,7 +99,7 @@ function eventTable(series) {
     left > 0 ? make("p", { class: "note" }, `${left} more are not listed.`) : "");
 }
 
-const LEVEL_WORDS = { good: "fine", caution: "caution", bad: "problem" };
+const LEVEL_WORDS = { good: "fine", caution: "caution", bad: "problem", untestable: "not testable" };
 
 function drawDiagnosis(series) {
   const { verdict, findings } = series;
@@ -108,6 +108,6 @@ function drawDiagnosis(series) {
     table("findings", ["", "finding", "value", "limit", "what it means, and what to do"],
       findings.map((finding) => make("tr", { "data-level": finding.level },
         make("td", {}, badge(finding.level, LEVEL_WORDS[finding.level])), cell(finding.code),
-        cell(rounded(finding.value), "number"), cell(rounded(finding.threshold), "number"),
+        cell(rounded(finding.value), "number"), cell(finding.limit),
         make("td", {}, finding.meaning, finding.next ? make("em", {}, ` ${finding.next}`) : "")))));
 }

@@ -41,8 +41,8 @@ async function start() {
   const [library, data] = await Promise.all([readIsland("library"), readIsland("content")]);
   document.head.append(make("script", {}, library));
   content = JSON.parse(data);
-  const blocks = content.series.flatMap((series) => Object.keys(series.blocks ?? {}));
-  blocks.forEach((name) => view.hiddenLayers.add(`block ${name}`));
+  const kinds = content.series.flatMap((series) => Object.keys(series.evidence));
+  kinds.forEach((name) => view.hiddenLayers.add(`evidence ${name}`));
   drawAll();
   byId("waiting").remove();
   document.body.dataset.ready = "yes";

@@ -63,7 +63,7 @@ function flagged(series, low, high, opacity, more) {
 function flagsAt(series, time) {
   return time.map((t) => {
     const found = series.stretches.find(([, a, b]) => a <= t && t <= b);
-    return found ? content.flags[found[0]].words : "explained";
+    return found ? content.flags[found[0]].meaning : "explained";
   });
 }
 
@@ -78,9 +78,9 @@ function shareTraces(series) {
       line: { color: regimeColour(k), width: 1.2, dash: "dash" },
     }));
   }
-  for (const [name, packed] of Object.entries(series.blocks ?? {})) {
+  for (const [name, packed] of Object.entries(series.evidence)) {
     unpack(packed).forEach((y, k) => traces.push({
-      x: time, y, mode: "lines", meta: { regime: k, layer: `block ${name}` },
+      x: time, y, mode: "lines", meta: { regime: k, layer: `evidence ${name}` },
       name: plain(`${short(content.regimes[k], 20)} by ${name}`), hovertemplate: "%{y:.2f}",
       line: { color: regimeColour(k), width: 1.2, dash: "dot" },
     }));

@@ -1,4 +1,4 @@
-"""Figures over time: shares, calibration, residual, surprise, latents."""
+"""Figures over time: shares, calibration, residual, prediction error, latents."""
 
 from __future__ import annotations
 
@@ -7,37 +7,49 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import DataError
-from .inputs import as_curve, like, numbers, regime_number
-from .style import (
+from ...errors import DataError
+from .figure import (
     FLAG_COLOURS,
     GRID,
     INK,
     SOFT,
+    as_curve,
     axes_for,
     colour,
     dash,
     legend_above,
+    like,
+    numbers,
     panels_for,
     plain,
+    regime_number,
     tidy,
     time_axis,
 )
 
 if TYPE_CHECKING:
-    from ..recover.known import Known
-    from ..recover.trajectory import Trajectory
+    from ...stage2.calibration import IntervalLike
+    from ...stage2.trajectory import Trajectory
 
-#: Room that a lane of latents has, in standard deviations.
+#: Height of a lane of latents, in standard deviations.
 LANE = 4.0
 
 
 def trajectory(
     path: Trajectory | Any, ax: Any = None, truth: Any = None, *, events: bool = True
 ) -> Any:
-    """alpha(t) with its intervals, flagged stretches shaded, handovers marked, truth dashed.
+    """Draw shares with their intervals, flagged stretches, transitions and the truth.
 
-    `plot.trajectory(trace.recover(panel), truth=alpha)`
+    Parameters
+    ----------
+    path
+        A recovered curve, or shares (T, K).
+    ax
+        Axes to draw into; a new figure without.
+    truth
+        True shares (T, K), drawn dashed.
+    events
+        Mark the midpoint of each transition.
     """
     path = as_curve(path)
     known = None if truth is None else like(truth, path.alpha, "truth")
@@ -63,9 +75,18 @@ def compare_curves(
     regime: str | None = None,
     truth: Any = None,
 ) -> Any:
-    """The share of one regime (by default the last) as several methods see it; truth is black.
+    """Draw the share of one regime as recovered by several methods.
 
-    `plot.compare_curves({"mechtrace": path, "classifier": shares}, regime="run")`
+    Parameters
+    ----------
+    found
+        Curve of each method, by its name.
+    ax
+        Axes to draw into; a new figure without.
+    regime
+        Which share to show; by default that of the last regime.
+    truth
+        True shares (T, K), drawn in black.
     """
     if not found:
         raise DataError("there is no curve to compare", fix="give at least one")
@@ -90,22 +111,31 @@ def calibration(
     ax: Any = None,
     *,
     truth: Any = None,
-    known: Sequence[Known] = (),
+    known: Sequence[IntervalLike] = (),
 ) -> np.ndarray:
-    """A curve as recovered and as calibrated, side by side; known stretches as bars on top.
+    """Draw a curve before and after calibration side by side.
 
-    `plot.calibration(path, path.calibrate(known), known=known)`
+    Parameters
+    ----------
+    before, after
+        The curve as recovered and as calibrated.
+    ax
+        Axes to draw into: one that is divided, or one per panel; a new figure without.
+    truth
+        True shares (T, K), drawn dashed.
+    known
+        Intervals of known regime, drawn as bars.
     """
-    from ..recover.known import stretches_of
+    from ...stage2.calibration import as_intervals
 
     pair = as_curve(before), as_curve(after)
-    stretches = [(one, one.truth(pair[0].regimes)) for one in stretches_of(known)]
+    stretches = [(one, one.shares(pair[0].regimes)) for one in as_intervals(known)]
     axes = panels_for(ax, 2, size=(4.4, 3.0))
     for one, path, title in zip(axes, pair, ("as recovered", "calibrated"), strict=True):
         trajectory(path, one, truth, events=False)
         one.set_title(title, fontsize=9, color=SOFT, loc="left")
         for stretch, weights in stretches:
-            inside = path.time[stretch.inside(path.time)]
+            inside = path.time[stretch.contains(path.time)]
             here = stretch.series in (None, path.name) and len(inside)
             for k in np.flatnonzero(weights).tolist() if here else ():
                 level = np.full(len(inside), weights[k])
@@ -129,18 +159,28 @@ def calibration(
 
 
 def residual(path: Trajectory, ax: Any = None) -> Any:
-    """How well the mixture explains each step; 1 is what pure regimes show.
+    """Draw the residual of each step; pure regimes have 1.
 
-    `plot.residual(path)`
+    Parameters
+    ----------
+    path
+        A recovered curve.
+    ax
+        Axes to draw into; a new figure without.
     """
     path = as_curve(path)
     return _strip(path, path.residual, ax, "residual")
 
 
 def surprise(path: Trajectory, ax: Any = None) -> Any:
-    """Squared error of the prediction from the past, in units of its variance.
+    """Draw the squared one-step prediction error in units of its variance.
 
-    `plot.surprise(path)`
+    Parameters
+    ----------
+    path
+        A recovered curve.
+    ax
+        Axes to draw into; a new figure without.
     """
     path = as_curve(path)
     return _strip(path, path.surprise, ax, "surprise")
@@ -154,9 +194,20 @@ def latents(
     names: Sequence[str] | None = None,
     truth: Any = None,
 ) -> Any:
-    """Latents (T, d) over time, each standardised and in a lane of its own; truth dashed.
+    """Draw latents over time, each standardised and in a lane of its own.
 
-    `plot.latents(trace.encode(panel)[0], time=path.time, names=trace.axes_.names)`
+    Parameters
+    ----------
+    values
+        Latents (T, d).
+    ax
+        Axes to draw into; a new figure without.
+    time
+        Time of each row; by default its number.
+    names
+        Name of each latent.
+    truth
+        True latents (T, d), drawn dashed.
     """
     z = numbers(values, "latents", 2)
     steps, size = z.shape
@@ -185,7 +236,7 @@ def latents(
 
 
 def _band(ax: Any, path: Trajectory, k: int, number: int, name: str) -> None:
-    """The share of regime k and its interval, as line number so and so."""
+    """Draw the share of regime k and its interval in the colour and dash of `number`."""
     lower, upper = path.lower[:, k], path.upper[:, k]
     ax.fill_between(path.time, lower, upper, color=colour(number), alpha=0.18, lw=0)
     ax.plot(path.time, path.alpha[:, k], color=colour(number), ls=dash(number), lw=1.8,
@@ -193,7 +244,7 @@ def _band(ax: Any, path: Trajectory, k: int, number: int, name: str) -> None:
 
 
 def _share_axis(ax: Any, path: Trajectory, label: str = "share of the mechanism") -> None:
-    """From 0 to 1, or further where curves without the simplex go there."""
+    """Set the limits to [0, 1], or wider for curves off the simplex."""
     shown = path.alpha[np.isfinite(path.alpha)]
     ax.set_ylim(min(-0.02, shown.min(initial=0.0)), max(1.02, shown.max(initial=1.0)))
     tidy(ax, "time", label, grid="y")
@@ -216,7 +267,7 @@ def _strip(path: Trajectory, values: np.ndarray, ax: Any, label: str) -> Any:
 
 
 def _shade_flags(path: Trajectory, ax: Any) -> None:
-    """One band per stretch of equal flags, half a step to each side."""
+    """Shade each flagged stretch, half a step wider on both sides."""
     if len(path) < 2:
         return
     half = (path.time[1] - path.time[0]) / 2

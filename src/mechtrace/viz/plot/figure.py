@@ -1,4 +1,4 @@
-"""What all figures share: the colours of the report, where to draw, how axes look."""
+"""What every figure needs: checked inputs, colours, a place to draw, axes."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ConfigError, MissingDependency
+from ...errors import ConfigError, DataError, MissingDependency
+from ...stage2.trajectory import Trajectory
+from ..narrative import Clock
 
-#: Okabe and Ito's colours, which survive colour-blindness; blue and orange first.
+#: Okabe and Ito's palette for colour-blind readers, blue and orange first.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#8C8C8C", "#000000")
-#: From the ninth regime on colours come again, with other dashes.
+#: From the ninth regime on, colours repeat with other dashes.
 DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (5, 2, 1, 2)), (0, (9, 3)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 FLAG_COLOURS = {
@@ -20,48 +22,167 @@ FLAG_COLOURS = {
     "unexplained": "#C0392B",
     "disagree": "#C98500",
 }
-LEVEL_COLOURS = {"good": "#1A6B3C", "caution": "#8A5300", "bad": "#B3261E"}
+LEVEL_COLOURS = {
+    "good": "#1A6B3C",
+    "caution": "#8A5300",
+    "bad": "#B3261E",
+    "untestable": "#59636E",
+}
 LEVEL_MARKERS = {"good": "o", "caution": "^", "bad": "X"}
 PLUS, MINUS = "#0072B2", "#D55E00"
 EARLY, LATE = "#C9B8E8", "#35126A"
 INK, SOFT, GRID = "#1C2128", "#59636E", "#E9EDF1"
-#: Between two colours, where neither is meant.
+#: Between two colours of a map.
 NEUTRAL = "#B9C1C9"
 
 
+# -- inputs: result objects, or plain arrays, which are checked and converted -------------------
+
+
+def curve(
+    alpha: Any,
+    time: Any = None,
+    regimes: Sequence[str] | None = None,
+    *,
+    lower: Any = None,
+    upper: Any = None,
+    name: str = "curve",
+) -> Trajectory:
+    """Make a curve of plain arrays, such as that of another method.
+
+    Parameters
+    ----------
+    alpha
+        Shares (T, K).
+    time
+        Time of each step; by default its number.
+    regimes
+        Name of each regime.
+    lower, upper
+        Bounds of the intervals (T, K).
+    name
+        Name of the recording.
+
+    Returns
+    -------
+    Trajectory
+
+    Examples
+    --------
+    >>> curve([[1.0, 0.0], [0.4, 0.6]], regimes=["walk", "run"]).regimes
+    ('walk', 'run')
+    """
+    shares = numbers(alpha, "alpha", 2)
+    steps, kinds = shares.shape
+    names = tuple(f"R{k}" for k in range(kinds)) if regimes is None else tuple(map(str, regimes))
+    stamps = np.arange(steps) if time is None else np.asarray(time)
+    if len(names) != kinds or stamps.shape != (steps,):
+        raise DataError(
+            f"alpha has shape {shares.shape}, with {len(names)} names and times of shape"
+            f" {stamps.shape}",
+            fix="give one time for each row and one name for each column",
+        )
+    nothing = np.full(steps, np.nan)
+    return Trajectory(
+        name,
+        stamps,
+        names,
+        shares,
+        shares if lower is None else like(lower, shares, "lower"),
+        shares if upper is None else like(upper, shares, "upper"),
+        residual=nothing,
+        flag=np.full(steps, "", dtype=object),
+        surprise=nothing,
+        information=np.full((kinds, kinds), np.nan),
+        latent_mean=np.full(0, np.nan),
+        method="given",
+    )
+
+
+def as_curve(found: Any) -> Trajectory:
+    """Return a Trajectory as it is, and shares (T, K) as one."""
+    path = found if isinstance(found, Trajectory) else curve(found)
+    if not len(path):
+        raise DataError("the curve has no steps", fix="give at least one")
+    return path
+
+
+def regime_number(path: Any, regime: str | None) -> int:
+    """Return the column of a regime; the last one by default."""
+    if regime is None:
+        return len(path.regimes) - 1
+    if regime not in path.regimes:
+        raise ConfigError(
+            f"there is no regime {regime!r}", fix=f"the regimes are {', '.join(path.regimes)}"
+        )
+    return int(path.regimes.index(regime))
+
+
+def numbers(values: Any, name: str, *dimensions: int) -> np.ndarray:
+    """Return a non-empty array of floats with one of these numbers of dimensions."""
+    try:
+        out = np.asarray(values, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{name} is not made of numbers", fix="give an array") from error
+    if out.ndim not in dimensions or not out.size:
+        wanted = " or ".join(map(str, dimensions))
+        raise DataError(
+            f"{name} has shape {out.shape}", fix=f"give an array of {wanted} dimensions"
+        )
+    return out
+
+
+def like(values: Any, other: np.ndarray, name: str) -> np.ndarray:
+    """Return an array of floats; raise DataError unless it has the shape of another."""
+    out = numbers(values, name, other.ndim)
+    if out.shape != other.shape:
+        raise DataError(
+            f"{name} has shape {out.shape}, not {other.shape}", fix="give a value for each"
+        )
+    return out
+
+
+def moments(path: Trajectory, steps: np.ndarray) -> list[str]:
+    """Format the times of some steps with the precision of the sampling."""
+    clock = Clock(path.time)
+    return [clock.moment(path.time[step]) for step in steps]
+
+
+def for_each_step(values: np.ndarray, path: Trajectory, name: str) -> np.ndarray:
+    """Raise DataError unless there is a row for each step of a curve."""
+    if len(values) != len(path):
+        raise DataError(
+            f"{name} has {len(values)} rows, the curve {len(path)} steps",
+            fix="give one row for each step",
+        )
+    return values
+
+
+# -- colours -----------------------------------------------------------------------------------
+
+
 def colour(k: int) -> str:
-    """The colour of regime or method number k."""
+    """Return the colour of regime or method number k."""
     return COLOURS[k % len(COLOURS)]
 
 
 def dash(k: int) -> Any:
-    """The line style of regime or method number k."""
+    """Return the line style of regime or method number k."""
     return DASHES[k // len(COLOURS) % len(DASHES)]
 
 
 def colour_map(*stops: str) -> Any:
-    """A smooth change from colour to colour."""
+    """Interpolate between colours."""
     from matplotlib.colors import LinearSegmentedColormap
 
     return LinearSegmentedColormap.from_list("mechtrace", stops)
-
-
-def effect_colours() -> Any:
-    """Orange for negative, white for none, blue for positive: as in the report."""
-    return colour_map(MINUS, "#FFFFFF", PLUS)
-
-
-def share_colours(k: int, regimes: int) -> Any:
-    """From none to all of regime k; of two regimes, from the colour of the other one."""
-    low = (colour(1 - k), NEUTRAL) if regimes == 2 else ("#DDE2E7",)
-    return colour_map(*low, colour(k))
 
 
 # -- where to draw -----------------------------------------------------------------------------
 
 
 def axes_for(ax: Any, size: tuple[float, float] = (8, 3)) -> Any:
-    """The axes that were given, or new ones of a figure of this size in inches."""
+    """Return the given axes, or those of a new figure of this size in inches."""
     if ax is None:
         return _figure(size).subplots()
     if not hasattr(ax, "plot") or not hasattr(ax, "figure"):
@@ -72,7 +193,7 @@ def axes_for(ax: Any, size: tuple[float, float] = (8, 3)) -> Any:
 def panels_for(
     ax: Any, count: int, *, columns: int | None = None, size: tuple[float, float] = (2.4, 2.4)
 ) -> np.ndarray:
-    """`count` axes: those that were given, or one given that is divided, or new ones."""
+    """Return `count` axes: the given ones, one given that is divided, or new ones."""
     columns = min(count, columns or count)
     rows = -(-count // columns)
     if ax is not None and (count == 1 or not hasattr(ax, "plot")):
@@ -111,13 +232,13 @@ def _figure(size: tuple[float, float]) -> Any:
 
 
 def plain(name: Any) -> str:
-    """A name of the user's as text: "$" starts no formula, "_" hides nothing from a legend."""
+    """Escape a name, so that "$" starts no formula and "_" hides nothing from a legend."""
     text = str(name).replace("$", r"\$")
     return f"\N{ZERO WIDTH SPACE}{text}" if text.startswith("_") else text
 
 
 def tidy(ax: Any, x: str = "", y: str = "", *, grid: str = "") -> None:
-    """Labels, two spines instead of four, and a faint grid along "x", "y" or "both"."""
+    """Set labels, remove two spines, and add a faint grid along "x", "y" or "both"."""
     ax.set_xlabel(plain(x), color=INK)
     ax.set_ylabel(plain(y), color=INK)
     ax.spines[["top", "right"]].set_visible(False)
@@ -129,7 +250,7 @@ def tidy(ax: Any, x: str = "", y: str = "", *, grid: str = "") -> None:
 
 
 def time_axis(axis: Any, time: np.ndarray) -> None:
-    """From the first time to the last; dates are written once where they are the same."""
+    """Set the limits to the first and last time, and format dates concisely."""
     if time.dtype.kind == "M":
         from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
@@ -141,7 +262,7 @@ def time_axis(axis: Any, time: np.ndarray) -> None:
 
 
 def legend_above(ax: Any) -> None:
-    """A legend above the axes, where it covers nothing, in as many columns as fit."""
+    """Put the legend above the axes, in as many columns as fit."""
     names = ax.get_legend_handles_labels()[1]
     width = ax.get_window_extent().width / ax.figure.dpi
     needed = sum(0.35 + 0.05 * len(name) for name in names)  # inches, about
@@ -155,13 +276,13 @@ def legend_above(ax: Any) -> None:
 
 
 def name_ticks(axis: Any, names: Sequence[str], *, most: int = 25) -> None:
-    """Names at 0, 1, 2 and so on; only some of them where there are many."""
+    """Put names at 0, 1, 2, ...; only some of them if there are many."""
     shown = range(0, len(names), -(-len(names) // most))
     axis.set_ticks(shown, labels=[plain(names[i]) for i in shown])
 
 
 def colour_bar(ax: Any, drawn: Any, label: str, *, shrink: float = 1.0) -> Any:
-    """A slim scale beside one axes, or beside several."""
+    """Add a slim colour bar beside one axes, or beside several."""
     first = ax if hasattr(ax, "plot") else ax[0]
     bar = first.figure.colorbar(
         drawn,
@@ -178,7 +299,7 @@ def colour_bar(ax: Any, drawn: Any, label: str, *, shrink: float = 1.0) -> Any:
 
 
 def log_axis(axis: Any, ticks: Sequence[float] | None = None) -> None:
-    """A logarithmic scale without minor ticks, whose labels would run into each other."""
+    """Make an axis logarithmic, without minor ticks."""
     from matplotlib.ticker import NullLocator
 
     axis.axes.set(**{f"{axis.axis_name}scale": "log"})

@@ -1,4 +1,4 @@
-"""How far to trust a result: evidence for axes, findings against thresholds, training."""
+"""Figures of evidence: for axes, of a diagnosis, of the training."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import DataError
-from .style import (
+from ...errors import DataError
+from ..narrative import limit, small_is_good
+from .figure import (
     GRID,
     INK,
     LEVEL_COLOURS,
@@ -23,17 +24,22 @@ from .style import (
 )
 
 if TYPE_CHECKING:
-    from ..align.axes import Axes
-    from ..diagnose.findings import Diagnosis, Finding
+    from ...diagnose.findings import Diagnosis, Finding
+    from ...identifiability.axes import Axes
 
-#: Findings further from their limit than this factor are drawn at the edge.
+#: Factor between a finding and its limit that is still drawn to scale.
 FAR = 30.0
 
 
 def axes_evidence(found: Axes, ax: Any = None) -> Any:
-    """Which evidence singles out which axis: a disc where it was used, a ring where it agrees.
+    """Draw which evidence identifies which axis: a disc if used, a ring if it agrees.
 
-    `plot.axes_evidence(trace.axes_)`
+    Parameters
+    ----------
+    found
+        The `axes_` of a model.
+    ax
+        Axes to draw into; a new figure without.
     """
     _expect(found, "axes", "the axes_ of a model")
     kinds = list(dict.fromkeys([*(e.kind for e in found.evidence),
@@ -48,13 +54,11 @@ def axes_evidence(found: Axes, ax: Any = None) -> Any:
             shade = colour(column) if agrees else "#C4CBD2"
             face = shade if used or not agrees else "white"
             ax.scatter(column, row, s=90 if agrees else 12, color=face, edgecolor=shade, lw=1.6)
-        words = ("" if axis.used else "carries nothing") or (
-            f"{axis.cost:.2g} nats" if axis.identified else "up to rotation"
-        )
-        ax.text(len(kinds) - 0.4, row, words, va="center", fontsize=8,
+        text = f"{axis.rotation_loss:.2g}" if axis.identified else "up to rotation"
+        ax.text(len(kinds) - 0.4, row, text if axis.used else "unused", va="center", fontsize=8,
                 color=INK if axis.identified else SOFT)  # fmt: skip
     counts = {e.kind: f"{e.kind}: {e.identified} of {size}" for e in found.evidence}
-    tidy(ax, "evidence, and how many axes it tells apart alone", "axis")
+    tidy(ax, "evidence, and how many axes it identifies alone", "axis")
     labels = [plain(counts.get(kind, kind)) for kind in kinds]
     ax.set_xticks(range(len(kinds)), labels=labels, rotation=25, ha="right")
     name_ticks(ax.yaxis, found.names)
@@ -62,14 +66,21 @@ def axes_evidence(found: Axes, ax: Any = None) -> Any:
     ax.spines[:].set_visible(False)
     ax.set_xlim(-0.6, len(kinds) + 0.4)
     ax.set_ylim(size - 0.5, -0.5)
-    ax.set_title("cost of turning an axis", fontsize=8, color=SOFT, loc="right")
+    ax.set_title(
+        "likelihood lost by rotating (nats per step)", fontsize=8, color=SOFT, loc="right"
+    )
     return ax
 
 
 def diagnosis(found: Diagnosis, ax: Any = None) -> Any:
-    """Every finding against its limit, on a scale on which right of the line is worse.
+    """Draw every finding against its limit; right of the line is worse.
 
-    `plot.diagnosis(trace.diagnose(path))`
+    Parameters
+    ----------
+    found
+        A diagnosis.
+    ax
+        Axes to draw into; a new figure without.
     """
     _expect(found, "findings", "a diagnosis")
     findings = found.by_weight()
@@ -82,9 +93,11 @@ def diagnosis(found: Diagnosis, ax: Any = None) -> Any:
             place = _against_limit(finding)
             ax.plot([1, place], [row, row], color=shade, lw=1.2, alpha=0.5)
             ax.plot(place, row, LEVEL_MARKERS[finding.level], color=shade, ms=7)
-        words = f"{finding.value:.3g}" if np.isfinite(finding.value) else "unknown"
-        ax.text(FAR * 1.7, row, f"{words}  (limit {finding.threshold:.3g})",
-                va="center", fontsize=8, color=INK)  # fmt: skip
+        text = f"{finding.value:.3g}" if np.isfinite(finding.value) else "unknown"
+        text += f"  ({limit(finding)})"
+        if finding.level == "untestable":
+            text = "not testable from data"
+        ax.text(FAR * 1.7, row, text, va="center", fontsize=8, color=INK)
     log_axis(ax.xaxis)
     ax.set_xlim(1 / (FAR * 1.5), FAR * 1.5)
     ax.set_xticks([0.1, 1, 10], labels=["10 times better", "limit", "10 times worse"])
@@ -98,12 +111,17 @@ def diagnosis(found: Diagnosis, ax: Any = None) -> Any:
 
 
 def training(found: Any, ax: Any = None) -> np.ndarray:
-    """Held-out evidence and training loss over the steps; the best step dashed.
+    """Draw held-out ELBO and training loss over the training steps.
 
-    Of a fitted model, or of its `history_`. `plot.training(trace)`
+    Parameters
+    ----------
+    found
+        A fitted model, or its `history_`.
+    ax
+        Axes to draw into: one that is divided, or one per panel; a new figure without.
     """
     history = getattr(found, "history_", found)
-    facts = getattr(found, "facts_", {}).get("training", {})
+    record = getattr(found, "record_", None)
     try:
         steps = [record["step"] for record in history]
         curves = [
@@ -118,8 +136,8 @@ def training(found: Any, ax: Any = None) -> np.ndarray:
     titles = ("held-out ELBO (nats per step)", "training loss")
     for k, (one, values, title) in enumerate(zip(axes, curves, titles, strict=True)):
         one.plot(steps, values, "o-", color=colour(k), lw=1.6, ms=3.5)
-        if facts.get("best_step") is not None:
-            one.axvline(facts["best_step"], color=SOFT, lw=0.8, ls="--")
+        if record is not None:
+            one.axvline(record.training.best_step, color=SOFT, lw=0.8, ls="--")
         tidy(one, "step", title, grid="y")
     return axes
 
@@ -130,9 +148,7 @@ def _expect(found: Any, attribute: str, what: str) -> None:
 
 
 def _against_limit(finding: Finding) -> float:
-    """1 at the limit, larger is worse; which side is worse follows from the level."""
-    value, limit = abs(finding.value), abs(finding.threshold)
-    ratio = FAR if limit == 0 else value / limit
-    small_is_good = (finding.value <= finding.threshold) == (finding.level == "good")
-    ratio = float(np.clip(ratio, 1 / FAR, FAR))
-    return ratio if small_is_good else 1 / ratio
+    """Ratio of value and limit, inverted if large is good: 1 at the limit, larger is worse."""
+    value, threshold = abs(finding.value), abs(finding.threshold)
+    ratio = float(np.clip(FAR if threshold == 0 else value / threshold, 1 / FAR, FAR))
+    return ratio if small_is_good(finding) else 1 / ratio

@@ -1,0 +1,6 @@
+from .process import atomic_path as atomic_path
+from .process import keep_to_threads as keep_to_threads
+from .process import keeping_freed_memory as keeping_freed_memory
+from .progress import bars as bars
+from .progress import duration as duration
+from .stochastic import generator as generator

@@ -1,0 +1,16 @@
+from .inputs import read_labelled as read_labelled
+from .options import READING as READING
+from .options import Device as Device
+from .options import Experts as Experts
+from .options import FitSettings as FitSettings
+from .options import Json as Json
+from .options import Preset as Preset
+from .options import Quiet as Quiet
+from .options import Steps as Steps
+from .options import assignments as assignments
+from .options import check_targets as check_targets
+from .options import named as named
+from .options import numbers as numbers
+from .options import presets as presets
+from .options import with_options as with_options
+from .options import write_json as write_json

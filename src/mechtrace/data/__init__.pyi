@@ -1,0 +1,14 @@
+from .adapt import Adapter as Adapter
+from .construct import PathLike as PathLike
+from .device import on_device as on_device
+from .panel import Panel as Panel
+from .read import read_inputs as read_inputs
+from .read import read_panel as read_panel
+from .segments import CropSampler as CropSampler
+from .segments import Runs as Runs
+from .segments import crop_rows as crop_rows
+from .segments import find_runs as find_runs
+from .segments import split_runs as split_runs
+from .segments import training_runs as training_runs
+from .standardise import Standardiser as Standardiser
+from .views import Series as Series

@@ -1,1 +1,0 @@
-"""Public recordings become Panels; they are read where they lie and never copied."""

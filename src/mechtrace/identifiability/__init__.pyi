@@ -1,0 +1,17 @@
+from . import mechanism_form as mechanism_form
+from .axes import Axes as Axes
+from .axes import Axis as Axis
+from .axes import EvidenceSummary as EvidenceSummary
+from .mechanism_form import MECHANISM_FORM as MECHANISM_FORM
+from .mechanism_form import MechanismForm as MechanismForm
+from .mechanism_form import losses_by_rotation as losses_by_rotation
+from .mechanisms import Mechanisms as Mechanisms
+from .mechanisms import named_changes as named_changes
+from .residual_evidence import NON_GAUSSIAN_NOISE as NON_GAUSSIAN_NOISE
+from .residual_evidence import REGIME_DEPENDENT_NOISE as REGIME_DEPENDENT_NOISE
+from .residual_evidence import SPARSE_CHANGE as SPARSE_CHANGE
+from .residual_evidence import non_gaussian_score as non_gaussian_score
+from .residual_evidence import regime_variance_score as regime_variance_score
+from .residual_evidence import sparse_change_score as sparse_change_score
+from .rotation_test import givens_rotation as givens_rotation
+from .transitions import Transitions as Transitions

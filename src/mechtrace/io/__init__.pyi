@@ -1,0 +1,12 @@
+from .cells import listed as listed
+from .cells import natural_key as natural_key
+from .frames import Frames as Frames
+from .frames import ImageFiles as ImageFiles
+from .frames import import_cv2 as import_cv2
+from .model_file import Archive as Archive
+from .model_file import read_archive as read_archive
+from .model_file import versions as versions
+from .model_file import write_archive as write_archive
+from .parts import Preparation as Preparation
+from .tables import check_table as check_table
+from .tables import write_panel as write_panel

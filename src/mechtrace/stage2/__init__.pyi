@@ -1,0 +1,12 @@
+from . import recovery as recovery
+from .algorithm1 import centred_window as centred_window
+from .algorithm1 import regularised as regularised
+from .algorithm1 import static_weights as static_weights
+from .calibration import two_point as two_point
+from .inference import MixturePosterior as MixturePosterior
+from .information import GaussianInformation as GaussianInformation
+from .kalman import Observed as Observed
+from .kalman import nis as nis
+from .observation_models import ObservationModel as ObservationModel
+from .pure_statistics import PureRegimeStatistics as PureRegimeStatistics
+from .trajectory import Trajectory as Trajectory

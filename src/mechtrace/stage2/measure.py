@@ -1,0 +1,130 @@
+"""Statistics of the pure regimes, measured once after training."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+
+from .._runtime.process import one_blas_thread
+from .._runtime.stochastic import generator
+from ..data.panel import Panel
+from ..data.segments import Runs, runs_as_series, subsample_runs
+from ..data.standardise import MEASURED_FRAMES
+from ..stage1.encoding import Latents, encode
+from ..stage1.fit_run import FitRun
+from ..stage1.vae import SequentialVAE
+from ..vision.observable_subspace import observable_subspace
+from .model_selection import select_models
+from .observation_models import candidates
+from .pure_statistics import PureRegimeStatistics, PureRows
+from .series_batch import EncodedSeries, Features
+
+#: Rows that are read and encoded at once.
+CHUNK_ROWS = 1 << 16
+#: Held-out runs of each regime on which the noise is measured, at most and at least.
+MOST_RUNS, FEWEST_RUNS = 400, 4
+#: Numbers that may be held for it: at every step, predictions of every expert for every latent,
+#: and information about every pair of weights.
+MOST_NUMBERS = 40_000_000
+#: Numbers in the latents of all labelled series that tell where the experts were trained.
+VISITED_SIZE = 1 << 22
+
+
+def measure_statistics(run: FitRun) -> PureRegimeStatistics:
+    """Measure noise on held-out runs, and means and support of the latents on all labelled rows.
+
+    Of more labelled rows than `VISITED_SIZE` allows, stretches are drawn from every series.
+    """
+    model, panel, seed = run.model, run.panel, run.config.fit.seed
+    if run.frontend is not None:
+        model.observable_subspace = observable_subspace(
+            model, run.frontend.keypoint_channels, seed
+        )
+    held, regimes = run.trainer.held_out.sampler.runs, len(panel.regimes)
+    of_one = regimes * max(regimes, model.config.latents) * max(1, int(held.length.mean()))
+    most = min(MOST_RUNS, max(FEWEST_RUNS, MOST_NUMBERS // (regimes * of_one)))
+    # recordings often lie in the order of subjects or days: the first are not like all
+    order = np.random.default_rng(seed).permutation(len(held.regime))
+    held = held.where(
+        np.concatenate([order[held.regime[order] == code][:most] for code in range(regimes)])
+    )
+    labelled = run.runs[0] + run.runs[1]
+    most = max(1, VISITED_SIZE // (regimes * model.config.latents))
+    if panel.is_image:
+        most = min(most, MEASURED_FRAMES)
+    stretches = subsample_runs(labelled, most, generator(seed, "visited"))
+    with one_blas_thread():
+        pieces = runs_as_series(panel, held)
+        latents = encode(model, pieces)
+        visited = pure_rows(model, panel, labelled, stretches, (held, latents.mean))
+        return statistics_of(model, pieces, latents, held.regime, visited, seed)
+
+
+def pure_rows(
+    model: SequentialVAE,
+    panel: Panel,
+    runs: Runs,
+    stretches: Runs,
+    encoded: tuple[Runs, np.ndarray] | None = None,
+) -> PureRows:
+    """Latents of stretches of these runs; a stretch inside a run loses the rows without context.
+
+    `encoded` are runs whose latents (rows, d) are known. The others are read and encoded a few at
+    a time.
+    """
+    order = np.argsort(runs.start)
+    run = order[np.searchsorted(runs.start[order], stretches.start, side="right") - 1]
+    number = np.repeat(run, stretches.length)
+    place = (
+        np.repeat(stretches.start - runs.start[run], stretches.length)
+        + stretches.position_in_run()
+    )
+    mean = np.empty((stretches.rows, model.config.latents))
+    first = np.cumsum(stretches.length) - stretches.length
+    missing = np.arange(len(stretches))
+    if encoded is not None:
+        held, latents = encoded
+        _, mine, theirs = np.intersect1d(stretches.start, held.start, return_indices=True)
+        whole = stretches.length[mine] == held.length[theirs]
+        mine, theirs = mine[whole], theirs[whole]
+        begins = np.cumsum(held.length) - held.length
+        source = replace(held.where(theirs), start=begins[theirs]).row_numbers()
+        mean[replace(stretches.where(mine), start=first[mine]).row_numbers()] = latents[source]
+        missing = np.setdiff1d(missing, mine)
+    chunks = np.cumsum(stretches.length[missing]) // CHUNK_ROWS
+    for some in np.split(missing, 1 + np.flatnonzero(np.diff(chunks))):
+        if len(some):
+            rows = replace(stretches.where(some), start=first[some]).row_numbers()
+            mean[rows] = encode(model, runs_as_series(panel, stretches.where(some))).mean
+    known = stretches.position_in_run() >= np.minimum(place, model.reach)
+    settled = place >= model.config.lags
+    return PureRows(mean[known], number[known], runs.regime[number[known]], settled[known])
+
+
+def statistics_of(
+    model: SequentialVAE,
+    pieces: Panel,
+    latents: Latents,
+    regime: np.ndarray,
+    visited: PureRows,
+    seed: int,
+) -> PureRegimeStatistics:
+    """Statistics of held-out pure series `pieces` with their latents, each of one regime (n,).
+
+    `visited` are rows of all labelled series.
+    """
+    encoded = EncodedSeries.of_rows(model, pieces, latents.mean)
+    width = EncodedSeries.of_rows(model, pieces, latents.scale).latents
+
+    @cache  # the selection and the measurement look at the same features
+    def features(name: str) -> Features:
+        return encoded.features(name)
+
+    lags = model.config.lags
+    names = candidates(lags, int(np.median((encoded.position >= 0).sum(axis=0))))
+    selection = select_models(features, names, regime, lags, pieces.groups, seed)
+    return PureRegimeStatistics.of_features(
+        features, width, regime, selection, visited, pieces.groups, seed
+    )
