@@ -17,7 +17,16 @@ settings.register_profile("random")
 settings.register_profile("same", derandomize=True)
 settings.load_profile("same")
 
-SMALL = {"hidden": 16, "steps": 240, "batch": 12, "lr": 1e-2, "evaluations": 4}
+#: Without the alignment, which takes most of such a fit.
+SMALL = {"hidden": 16, "steps": 240, "batch": 12, "lr": 1e-2, "evaluations": 4, "align": False}
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    """Leave no figure to the next test, which may count them."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 @pytest.fixture(scope="session")
@@ -37,7 +46,7 @@ def small():
 
 @pytest.fixture(scope="session")
 def trained(panel):
-    return mt.Trace(latents=4, **SMALL).fit(panel, progress=False)
+    return mt.Trace(latents=4, **SMALL | {"align": True}).fit(panel, progress=False)
 
 
 @pytest.fixture

@@ -35,6 +35,8 @@ BEGINS_WITH = {
     "docs/how-to/motion-capture.md": lambda here: people(here / "trials"),
     "docs/tutorials/gait.md": lambda here: people(here / "data" / "cmu_mocap", new="transition"),
 }
+#: Tutorials whose fits take minutes.
+LONG = {"docs/tutorials/gait.md", "docs/tutorials/your-own-sensors.md"}
 FENCE = re.compile(r"^```(\S+)\n(.*?)^```$", re.S | re.M)
 
 
@@ -84,7 +86,11 @@ def first_hour(tmp_path_factory):
     return namespace
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(p, marks=[pytest.mark.slow] * (name_of(p) in LONG)) for p in PAGES],
+    ids=name_of,
+)
 def test_code_runs(page, request, command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     BEGINS_WITH.get(name_of(page), lambda here: None)(tmp_path)

@@ -23,7 +23,10 @@ import typer
 import mechtrace as mt
 from mechtrace.cli.main import app, main
 
-FIT = ["--latents", "4", "--hidden", "16", "--steps", "240", "--batch", "12", "--lr", "0.01"]
+FIT = [
+    "--latents", "4", "--hidden", "16", "--steps", "240", "--batch", "12", "--lr", "0.01",
+    "--set", "align=false",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -158,7 +158,7 @@ def test_unaligned_axes_claim_nothing():
 
 
 def test_a_fit_without_alignment_keeps_the_networks_coordinates(panel, small):
-    trace = mt.Trace(**small, align=False).fit(panel, progress=False)
+    trace = mt.Trace(**small).fit(panel, progress=False)
     np.testing.assert_array_equal(trace.axes_.matrix, np.eye(4))
     assert trace.weights_ is None
     assert trace.axes_.identified == ()
@@ -182,7 +182,7 @@ def test_a_fit_says_what_it_found(trained):
 def test_latents_that_carry_nothing_are_left_alone(panel, small, monkeypatch):
     used = np.array([0, 2, 3])
     monkeypatch.setattr("mechtrace.identifiability.aligner.used_latents", lambda *given: used)
-    axes = mt.Trace(**small).fit(panel, progress=False).axes_
+    axes = mt.Trace(**small | {"align": True}).fit(panel, progress=False).axes_
     assert [axis.used for axis in axes.axes] == [True, True, True, False]
     assert str(axes.axes[3]) == "z3: carries no information"
     np.testing.assert_array_equal(axes.matrix[3], np.eye(4)[1])
@@ -216,7 +216,7 @@ def test_experts_taken_over_into_other_coordinates_expect_the_same(trained, alig
 
 
 def test_a_refit_helps_on_held_out_series_or_changes_nothing(panel, small, tmp_path):
-    trace = mt.Trace(**small).fit(panel, progress=False)
+    trace = mt.Trace(**small | {"align": True}).fit(panel, progress=False)
     before = trace.recover(panel[:1]).alpha
     trace.refit_experts(panel, steps=0, progress=False)
     assert trace.record_.refit == RefitRecord(steps=0, gain=0.0)

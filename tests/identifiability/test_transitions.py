@@ -42,7 +42,7 @@ def test_many_short_runs_of_one_recording_are_split_by_stretches():
 
 def test_a_few_long_recordings_are_enough_to_test_axes(world, small):
     panel = world.simulate(1, length=900).panel
-    trace = mt.Trace(**small).fit(panel, progress=False)
+    trace = mt.Trace(**small | {"align": True}).fit(panel, progress=False)
     assert {found.kind for found in trace.axes_.evidence} >= {
         NON_GAUSSIAN_NOISE,
         REGIME_DEPENDENT_NOISE,
@@ -64,7 +64,7 @@ def test_where_too_few_series_are_held_out_the_verdict_says_so(world, small):
     series = [set(part.series.tolist()) for part in found[:3]]
     assert sum(map(len, series)) == len(set.union(*series)) == 36
     assert split_for_alignment(train.where(train.series % 2 == 0), held, 3, 2, seed=0) is None
-    trace = mt.Trace(**small).fit(world.simulate(12).panel, progress=False)
+    trace = mt.Trace(**small | {"align": True}).fit(world.simulate(12).panel, progress=False)
     assert trace.axes_.verdict.endswith("Training series were tested too: too few were held out.")
     assert trace.axes_.verdict in trace.card_
 

@@ -127,7 +127,7 @@ trace.save(sys.argv[1])
 
 
 def test_a_killed_fit_resumes_to_the_same_weights_bit_for_bit(small, tmp_path):
-    settings = small | {"steps": 800, "evaluations": 10}
+    settings = small | {"steps": 400, "evaluations": 10}
     settings.pop("latents")
 
     def start(name, mode):
@@ -215,7 +215,7 @@ def test_log_lines_and_figures(panel, small, tmp_path):
 
 
 def test_progress_in_a_pipe_is_plain_lines_on_stderr(panel, small, capsys):
-    mt.Trace(**small).fit(panel)
+    mt.Trace(**small | {"align": True}).fit(panel)
     captured = capsys.readouterr()
     assert captured.out == ""
     assert f"step {small['steps']}/{small['steps']}" in captured.err
@@ -227,7 +227,7 @@ def test_progress_in_a_pipe_is_plain_lines_on_stderr(panel, small, capsys):
 
 def test_what_a_fit_is_doing_is_logged_also_without_progress(panel, small, capsys, caplog):
     caplog.set_level("DEBUG", logger="mechtrace")
-    mt.Trace(**small).fit(panel, progress=False)
+    mt.Trace(**small | {"align": True}).fit(panel, progress=False)
     assert (
         "mechtrace.identifiability.aligner",
         10,

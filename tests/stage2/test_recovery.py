@@ -506,7 +506,7 @@ def test_the_regimes_that_take_part_can_be_looked_for(trained, run, monkeypatch)
 
 def test_every_recording_is_asked_for_them(small):
     world = mt.worlds.make("paper-positive", regimes=3, latents=4, channels=6, length=20)
-    trace = mt.Trace(**small | {"steps": 600}, align=False)
+    trace = mt.Trace(**small | {"steps": 600})
     trace.fit(world.simulate(60).panel, progress=False)
     many = world.transition("simple", series=50, active=[0, 1], seed=4).observations
     few = world.transition("constant", series=10, active=[2], seed=5).observations
