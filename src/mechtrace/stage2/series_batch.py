@@ -104,8 +104,8 @@ def window_moments(latents: np.ndarray, position: np.ndarray, window: int) -> np
     return out.reshape(length, series, 3 * d)
 
 
-#: Rows of padded series that are worked on at once; more would leave the processor's cache.
-GROUP_ROWS = 50_000
+#: Rows of padded series that are worked on at once: memory stays bounded.
+GROUP_ROWS = 100_000
 #: Stamps of two trials that differ by less than this share of a step are the same.
 SAME_TIME = 0.01
 
