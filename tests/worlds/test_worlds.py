@@ -25,6 +25,7 @@ from mechtrace.worlds import (
     write_truth,
 )
 from mechtrace.worlds.drawing import companion_radius
+from mechtrace.worlds.synthetic import OTHERS
 
 few = settings(max_examples=40, deadline=None)
 
@@ -82,7 +83,7 @@ def changed_edges(world: World) -> list[list[tuple[int, int]]]:
 # --- drawing -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("preset", sorted(set(PRESETS) - {"cartpole", "cartpole-physics", "pump"}))
+@pytest.mark.parametrize("preset", sorted(set(PRESETS) - {"cartpole", *OTHERS}))
 def test_every_preset_is_stable_and_alive(preset: str) -> None:
     for seed in range(30):
         world = make(preset, seed=seed)

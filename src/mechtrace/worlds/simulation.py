@@ -20,6 +20,7 @@ from .schedules import make_schedule
 
 if TYPE_CHECKING:
     from .rendering import Rendered
+    from .zoo.faults import Fault
 
 #: Position and angle in the state (x, v, theta, omega).
 SHOWN = (0, 2)
@@ -259,6 +260,8 @@ class Simulation:
         Regime of each pure recording.
     emergent : EmergentEdge, optional
         The edge that was added.
+    fault : Fault, optional
+        The fault that was injected (systems of the zoo).
     """
 
     world: Any = field(repr=False)
@@ -267,6 +270,7 @@ class Simulation:
     alpha: np.ndarray = field(repr=False)
     label: np.ndarray | None = field(repr=False, default=None)
     emergent: EmergentEdge | None = None
+    fault: Fault | None = None
 
     @classmethod
     def run(

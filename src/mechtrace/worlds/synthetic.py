@@ -22,6 +22,8 @@ from . import drawing
 from .physics import Physics, PhysicsConfig
 from .pump import Pump, PumpConfig
 from .simulation import Dynamics, EmergentEdge, leaky_relu
+from .zoo.machine import Zoo, ZooConfig
+from .zoo.systems import SYSTEMS
 
 MAX_DRAWS = 200
 #: Steps of burn-in.
@@ -285,11 +287,13 @@ PRESETS: dict[str, dict[str, Any]] = {
     "cartpole": CARTPOLE,
     "cartpole-physics": {},
     "pump": {},
+    **{f"zoo/{name}": {"system": name} for name in SYSTEMS},
 }
 #: Worlds of another make than `World`, and their options.
 OTHERS: dict[str, tuple[Any, Any]] = {
     "cartpole-physics": (Physics, PhysicsConfig),
     "pump": (Pump, PumpConfig),
+    **{f"zoo/{name}": (Zoo, ZooConfig) for name in SYSTEMS},
 }
 
 
@@ -299,7 +303,7 @@ def make(name: Literal["cartpole-physics"], *, seed: int = 0, **options: Any) ->
 def make(name: Literal["pump"], *, seed: int = 0, **options: Any) -> Pump: ...
 @overload
 def make(name: str = "paper", *, seed: int = 0, **options: Any) -> World: ...
-def make(name: str = "paper", *, seed: int = 0, **options: Any) -> World | Physics | Pump:
+def make(name: str = "paper", *, seed: int = 0, **options: Any) -> Any:
     """Draw a named world.
 
     Parameters
@@ -309,8 +313,8 @@ def make(name: str = "paper", *, seed: int = 0, **options: Any) -> World | Physi
     seed : int
         Of the mechanisms (of the sensors for "pump").
     **options
-        Fields of `WorldConfig`, of `PhysicsConfig` for "cartpole-physics" or of `PumpConfig`
-        for "pump".
+        Fields of `WorldConfig`, of `PhysicsConfig` for "cartpole-physics", of `PumpConfig` for
+        "pump" or of `ZooConfig` for "zoo/NAME".
 
     Raises
     ------
@@ -333,6 +337,5 @@ def make(name: str = "paper", *, seed: int = 0, **options: Any) -> World | Physi
         if kind in KIND_NAMES and not is_a(options[option], kind):
             raise ConfigError(f"{option} = {options[option]!r}", fix=f"make it {KIND_NAMES[kind]}")
     if name in OTHERS:
-        made: Physics | Pump = kind_of_world(settings(**options), seed)
-        return made
+        return kind_of_world(settings(**PRESETS[name] | options), seed)
     return World.draw(replace(WorldConfig(**PRESETS[name]), **options), seed=seed)
