@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -67,3 +69,23 @@ def test_the_convexity_study_compares_sources_and_tests():
     assert np.mean([row["paper_alarms"] for row in valid]) > false_alarms + 0.2
     assert all(row["flagged_near"] > row["true_share"] for row in broken)
     assert all(0 <= row["ceiling"] <= 1 for row in broken)
+
+
+def test_the_study_of_the_zoo_scores_curves_verdicts_and_faults(command, tmp_path):
+    out = tmp_path / "zoo.json"
+    code, said, err = command(
+        *("bench", "zoo", "--systems", "oscillator", "--seeds", 1, "--series", 6, "--trials", 4),
+        *("--length", 60, "--set", "steps=300", "--set", "align=false", "--json", out),
+    )
+    assert code == 0, err
+    assert "oscillator seed 0: corr" in said
+    (row,) = json.loads(out.read_text())["rows"]
+    assert -1 <= row["mechtrace"]["corr"] <= 1
+    assert row["mechtrace"]["mae"] < 0.45
+    assert row["oracle"]["mae"] < 0.12
+    assert 0 <= row["intervals"]["cover_between"] <= 1
+    assert len(row["valid"]) == 4
+    assert len(row["pure"]) == 6
+    assert set(row["faults"]) == {"foreign", "units", "stuck", "swapped", "machine", "rate"}
+    assert all(0 <= one["f1"] <= 1 for one in row["faults"]["foreign"])
+    assert {"algorithm1", "nearest-mean", "logistic-moments", "boosting-moments"} <= row.keys()

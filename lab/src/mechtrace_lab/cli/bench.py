@@ -10,11 +10,14 @@ import typer
 from mechtrace.cli import (
     Device,
     Experts,
+    FitSettings,
     Json,
     Preset,
     Quiet,
     Steps,
+    assignments,
     check_targets,
+    named,
     numbers,
     write_json,
 )
@@ -284,3 +287,37 @@ def bench_own_benchmarks(
     write_json(json_file, {"rows": rows})
     if any(row["status"] == "failed" for row in rows):
         raise typer.Exit(1)
+
+
+@bench_app.command("zoo")
+def bench_zoo(
+    systems: Annotated[str, typer.Option(help="Which, as tanks,motor (default: all).")] = "",
+    seeds: Worlds = 5,
+    first: First = 0,
+    series: Annotated[int, typer.Option(help="Recordings of each regime.", min=2)] = 40,
+    trials: Annotated[int, typer.Option(help="New recordings of each kind.", min=2)] = 12,
+    length: Annotated[int, typer.Option(help="Rows of a recording.", min=20)] = 300,
+    rivals: Annotated[bool, typer.Option(help="Also score other methods.")] = True,
+    workers: Annotated[int, typer.Option(help="Fits that run at once.", min=1)] = 1,
+    option: FitSettings = None,
+    json_file: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Accuracy, coverage, verdicts and flags on the systems of the zoo, by default settings.
+
+    The file is written anew after every fit.
+
+    \b
+    Example:
+      mechtrace bench zoo --systems tanks,motor --seeds 2 --json zoo.json
+    """
+    from mechtrace.worlds.zoo import SYSTEMS
+
+    from ..studies.zoo import zoo_study
+
+    check_targets([json_file])
+    zoo_study(
+        systems=named(systems) or list(SYSTEMS), seeds=seeds, first=first, series=series,
+        trials=trials, length=length, rivals=rivals, workers=workers,
+        on_result=lambda result: write_json(json_file, result), **assignments(option or []),
+    )  # fmt: skip
