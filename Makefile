@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint bench docs wheel browser clean
+.PHONY: help demo test test-slow fuzz lint bench docs wheel browser clean
 
 # A Chromium that needs nothing installed; `make test` uses it where it is.
 CHROMIUM := @sparticuz/chromium@147.0.0
@@ -27,6 +27,9 @@ test: $(READY) ## Run the tests
 
 test-slow: $(READY) ## Run the slow studies too
 	$(BIN)/python -m pytest -m 'not cuda'
+
+fuzz: $(READY) ## Run a hundred times as many random cases as the tests do
+	MECHTRACE_FUZZ=100 $(BIN)/python -m pytest -n 2 -m fuzz
 
 lint: $(READY) ## Check style and types
 	$(BIN)/ruff check .
