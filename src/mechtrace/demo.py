@@ -22,6 +22,11 @@ from .worlds.simulation import oracle
 logger = logging.getLogger(__name__)
 
 SERIES = 400  # per regime: what two cores learn from in about half a minute
+#: What is written: the recordings, and the results.
+FILES = (
+    "transition.csv", "report.html", "trajectory.csv", "truth.csv", "summary.json",
+    "model.mechtrace",
+)  # fmt: skip
 SCHEDULE, ACTIVE, TRIALS = "simple", [0, 2, 4], 200
 
 
@@ -96,6 +101,6 @@ def run_demo(out: Path, *, seed: int, steps: int | None, progress: bool) -> dict
     )
     for sentence in trace.axes_.sentences():
         logger.info(f"  {sentence}")
-    for name in ("report.html", "trajectory.csv", "truth.csv", "summary.json", "model.mechtrace"):
+    for name in FILES[1:]:
         logger.info(f"  {out / name}")
     return summary

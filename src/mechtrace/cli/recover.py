@@ -220,6 +220,7 @@ def info(
     """
     from ..estimator import load
 
+    check_targets([json_file], [file])
     trace = load(file)
     logger.info(trace.card_.rstrip())
     write_json(json_file, trace.facts_)

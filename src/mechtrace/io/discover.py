@@ -75,6 +75,23 @@ def find_recordings(sources: Iterable[Path]) -> list[Path]:
     return list(found)
 
 
+def files_read(sources: Iterable[Path]) -> list[Path]:
+    """List every file that reading the sources opens, be it data, a model or a picture."""
+    sources = list(sources)
+    folders_and_patterns = [path for path in sources if path.is_dir() or _is_pattern(path)]
+    found = find_inputs(folders_and_patterns)
+    pictures = [
+        path for folder in found.recordings if folder.is_dir() for path in image_files(folder)
+    ]
+    named = [path for path in sources if path not in folders_and_patterns]
+    return [*named, *found.files, *found.recordings, *pictures]
+
+
+def image_files(folder: Path) -> list[Path]:
+    """List the images in a folder."""
+    return [path for path in folder.iterdir() if has_type(path, IMAGES)]
+
+
 def has_type(path: Path, kinds: tuple[str, ...]) -> bool:
     """Tell whether the name of a file ends in one of these suffixes, in any case."""
     return path.name.lower().endswith(kinds)

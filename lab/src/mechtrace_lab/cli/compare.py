@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mechtrace._runtime import say
 from mechtrace.cli import (
     READING,
     Device,
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from mechtrace.data import Panel
 
 logger = logging.getLogger(__name__)
+
+#: What is written to the folder of the results.
+FILES = ("comparison.json", "comparison.csv", "curves.csv", "comparison.png", "curves.png")
 
 
 @with_options(reading=READING)
@@ -121,9 +125,12 @@ def compare(
         what = "both data and a world were given" if data else "there is nothing to compare on"
         fix = "name labelled recordings, or a world as in --world paper, but not both"
         raise ConfigError(what, fix=fix)
-    check_targets([json_file], [*(data or []), *(new or []), *([truth] if truth else [])])
     if out.is_file():
         raise DataError("this is a file", where=str(out), fix="name a folder for the results")
+    written = [out / name for name in FILES] if out.is_dir() else []
+    check_targets(
+        [json_file, *written], [*(data or []), *(new or []), *([truth] if truth else [])]
+    )
     from ..comparison import FAILED, FINISHED, WorldTask, choose_methods, compare, table
 
     given = {"latents": latents, "lags": lags, "transitions": transitions}
@@ -155,7 +162,7 @@ def compare(
             rows = json.loads((out / "comparison.json").read_text(encoding="utf-8"))["rows"]
             kept = sum(row["status"] == FINISHED for row in rows)
             said = f"mechtrace: stopped; {kept} cells are kept, the same command goes on ({out})."
-            typer.echo(said, err=True)
+            say(said, err=True)
             raise typer.Exit(130) from None
     logger.info(table(result))
     _draw(result, panels, out)
