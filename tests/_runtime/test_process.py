@@ -129,16 +129,14 @@ def test_bad_places_are_refused_before_anything_is_written(tmp_path: Path) -> No
         with atomic_path(path) as temporary:
             reached.append(temporary)
 
-    with pytest.raises(
-        DataError, match="the folder to write to does not exist; choose a file"
-    ) as caught:
+    with pytest.raises(DataError, match="the folder does not exist; choose a file") as caught:
         write(tmp_path / "none" / "a.txt")
     assert str(tmp_path / "none" / "a.txt") in str(caught.value)
     with pytest.raises(DataError, match="this is a folder"):
         write(tmp_path)
     file = tmp_path / "plain"
     file.write_text("x")
-    with pytest.raises(DataError, match="the folder to write to does not exist"):
+    with pytest.raises(DataError, match="the folder does not exist"):
         write(file / "a.txt")
     assert reached == []
     assert listing(tmp_path) == ["plain"]

@@ -46,7 +46,7 @@ def output_file(path: str | os.PathLike[str]) -> Path:
     if path.is_dir():
         what = "this is a folder"
     elif not path.parent.is_dir():
-        what = "the folder to write to does not exist"
+        what = "the folder does not exist"
     elif path.is_symlink() and not path.exists():
         what, fix = "this symbolic link leads to no file", "remove it, or choose another file"
     elif (path.exists() and not path.is_file()) or folder == "/dev" or folder.startswith("/proc/"):
@@ -131,14 +131,16 @@ def _machine() -> str:
 
 
 def end_with_parent(parent: int) -> None:
-    """In a spawned process: end it as soon as the process that started it is gone.
+    """In a worker process: end it as soon as the process that asked for it is gone.
 
     A killed process cannot stop its workers, so each watches it from a thread. An orphan gets
-    another parent, even while the number of its first one is still taken.
+    another parent, even while the number of its first one is still taken; the parent of a worker
+    of a fork server is the server.
     """
+    direct = os.getppid() == parent
 
     def watch() -> None:
-        while os.getppid() == parent:
+        while os.getppid() == parent if direct else _alive(parent):
             time.sleep(0.5)
         os._exit(1)
 
@@ -146,7 +148,7 @@ def end_with_parent(parent: int) -> None:
 
 
 class EndWithParent:
-    """An argument for a spawned process that calls `end_with_parent` when it is unpickled.
+    """An argument for a worker process that calls `end_with_parent` when it is unpickled.
 
     As the first argument it watches before the others are unpickled, which imports modules.
     """

@@ -251,7 +251,7 @@ def _draw(
     out: Path,
 ) -> None:
     """The figures, where matplotlib is; and the curves of new recordings."""
-    from mechtrace._runtime import atomic_path
+    from mechtrace.io import write_table
 
     from ..comparison import curves_frame
 
@@ -264,8 +264,7 @@ def _draw(
         if weights and "pooled" not in known:
             known["pooled"] = weights[0]
     if frame is not None:
-        with atomic_path(out / "curves.csv") as temporary:
-            frame.to_csv(temporary, index=False)
+        write_table(frame, out / "curves.csv")
         files.append("curves.csv")
     if any(one["finished"] for one in result["summary"] if one["method"] != "oracle"):
         files += _figures(result, frame, known, out)
