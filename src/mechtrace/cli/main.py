@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from .._runtime.progress import handling
-from .._runtime.terminal import abandon, open_closed_streams, say, take_failure
+from .._runtime.terminal import open_closed_streams, say, take_failure
 from ..errors import DataWarning, FitWarning, MechtraceError, MissingDependency, visible
 from .options import MESSAGES, Command
 
@@ -183,9 +183,6 @@ def main() -> None:
         _refuse(_usage(error))
     except Warning as error:  # PYTHONWARNINGS=error asks for it
         _refuse(f"{str(error).rstrip('.')}; this is a warning that PYTHONWARNINGS makes an error.")
-    except BrokenPipeError:  # nobody reads the answer, as after `| head`
-        abandon(sys.stdout)
-        sys.exit(128 + signal.SIGPIPE)
     except OSError as error:
         _refuse(_io_sentence(error))
     failure = take_failure()

@@ -266,7 +266,10 @@ def write_json(path: Path | None, result: dict[str, Any]) -> None:
 
     text = json.dumps(plain(result), indent=1, allow_nan=False)
     if path == STDOUT:
-        deliver(sys.stdout, text + "\n")
+        try:
+            deliver(sys.stdout, text + "\n")
+        except BrokenPipeError:  # nobody reads the answer, as after `| head`
+            raise typer.Exit(128 + 13) from None  # as if ended by SIGPIPE
         return
     with atomic_path(path) as temporary:
         temporary.write_text(text + "\n", encoding="utf-8")

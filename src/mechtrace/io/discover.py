@@ -32,11 +32,16 @@ def find_inputs(sources: Iterable[Path]) -> Inputs:
     places = [place for source in sources for place in _matching_recordings(source)]
     recordings = find_recordings(place for place in places if not _holds_data(place))
     if not recordings:
-        return Inputs(find_files(places), [])
+        files = find_files(places)
+        for file in files:
+            check_name(file)
+        return Inputs(files, [])
     for place in places:
         if _holds_data(place) or not find_recordings([place]):
             what = "this holds no pictures, but other inputs do"
             raise DataError(what, where=str(place), fix="read tables and pictures apart")
+    for recording in recordings:
+        check_name(recording)
     return Inputs([], recordings)
 
 
@@ -97,8 +102,18 @@ def has_type(path: Path, kinds: tuple[str, ...]) -> bool:
     return path.name.lower().endswith(kinds)
 
 
+def check_name(path: Path) -> None:
+    """Refuse a file or folder whose name is no text: it names recordings and regimes."""
+    try:
+        "/".join(path.resolve().parts[-2:]).encode()
+    except UnicodeEncodeError as error:
+        fix = "rename the file, or its folder"
+        raise DataError("the name is not UTF-8", where=str(path), fix=fix) from error
+
+
 def check_file(path: Path) -> None:
-    """Refuse what cannot be a data file: nothing, a folder, zero bytes."""
+    """Refuse what cannot be a data file: a name that is no text, nothing, a folder, no bytes."""
+    check_name(path)
     if path.is_dir():
         raise DataError("this is a folder, not a file", where=str(path), fix="name one file in it")
     if not path.exists():
