@@ -14,6 +14,7 @@ from . import worlds
 from ._runtime.process import atomic_path
 from .estimator import Trace
 from .io.model_file import versions
+from .io.tables import write_table
 from .metrics import linear_r2, mean_correlation, weight_correlation
 from .stage2.trajectory import Trajectory
 from .viz.report import check_available, report
@@ -22,6 +23,11 @@ from .worlds.simulation import oracle
 logger = logging.getLogger(__name__)
 
 SERIES = 400  # per regime: what two cores learn from in about half a minute
+#: What is written: the recordings, and the results.
+FILES = (
+    "transition.csv", "report.html", "trajectory.csv", "truth.csv", "summary.json",
+    "model.mechtrace",
+)  # fmt: skip
 SCHEDULE, ACTIVE, TRIALS = "simple", [0, 2, 4], 200
 
 
@@ -39,8 +45,7 @@ def run_demo(out: Path, *, seed: int, steps: int | None, progress: bool) -> dict
     glide.panel.to_csv(out / "transition.csv")
     truth = glide.alpha[0]
     columns = {"time": np.arange(len(truth)), **dict(zip(world.regimes, truth.T, strict=True))}
-    with atomic_path(out / "truth.csv") as path:
-        pd.DataFrame(columns).to_csv(path, index=False)
+    write_table(pd.DataFrame(columns), out / "truth.csv")
     trace = Trace(seed=seed) if steps is None else Trace(seed=seed, steps=steps)
     logger.info("Learning one mechanism per regime ...")
     started = time.perf_counter()
@@ -50,8 +55,7 @@ def run_demo(out: Path, *, seed: int, steps: int | None, progress: bool) -> dict
     logger.info(f"Recovering alpha(t) from {TRIALS} new recordings that move between regimes ...")
     pooled = cast(Trajectory, trace.recover(glide.panel, pool=True))
     singles = cast(list[Trajectory], trace.recover(glide.panel))
-    with atomic_path(out / "trajectory.csv") as path:
-        pooled.to_frame().to_csv(path, index=False)
+    write_table(pooled.to_frame(), out / "trajectory.csv")
     command = f"mechtrace demo --out {out} --seed {seed}"
     command += f" --steps {steps}" if steps is not None else ""
     curves, page = [pooled, *singles[:2]], out / "report.html"
@@ -96,6 +100,6 @@ def run_demo(out: Path, *, seed: int, steps: int | None, progress: bool) -> dict
     )
     for sentence in trace.axes_.sentences():
         logger.info(f"  {sentence}")
-    for name in ("report.html", "trajectory.csv", "truth.csv", "summary.json", "model.mechtrace"):
+    for name in FILES[1:]:
         logger.info(f"  {out / name}")
     return summary

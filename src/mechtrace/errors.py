@@ -2,6 +2,36 @@
 
 from __future__ import annotations
 
+import re
+
+#: Characters that act on a terminal, and halves of characters, as in names that are not UTF-8.
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+def visible(text: str, *, lines: bool = False) -> str:
+    r"""Return text that does nothing to a terminal: control characters are written as escapes.
+
+    Every error and every message of the command line passes through here.
+
+    Parameters
+    ----------
+    text : str
+        Text that may hold names from a file or a path.
+    lines : bool
+        Leave line breaks and tabs as they are.
+
+    Returns
+    -------
+    str
+        The same text, with `\x1b` for an escape character.
+    """
+
+    def escaped(found: re.Match[str]) -> str:
+        kept = lines and found[0] in "\n\t"
+        return found[0] if kept else found[0].encode("unicode_escape").decode("ascii")
+
+    return _UNPRINTABLE.sub(escaped, text)
+
 
 class MechtraceError(Exception):
     """Base of every error that mechtrace raises on purpose.
@@ -24,7 +54,8 @@ class MechtraceError(Exception):
     def __init__(self, what: str, *, where: str | None = None, fix: str | None = None) -> None:
         self.what, self.where, self.fix = what, where, fix
         sentence = f"{where}: {what}" if where else what
-        super().__init__((f"{sentence}; {fix}" if fix else sentence).rstrip(".") + ".")
+        sentence = f"{sentence}; {fix}" if fix else sentence
+        super().__init__(visible(sentence).rstrip(".") + ".")
 
 
 class DataError(MechtraceError, ValueError):

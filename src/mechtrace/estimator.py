@@ -120,6 +120,7 @@ device, graph
         progress: bool = True,
         checkpoint: str | Path | None = None,
         resume: bool = False,
+        restart: bool = False,
         checkpoint_seconds: float = 60.0,
         log: str | Path | None = None,
         tensorboard: str | Path | None = None,
@@ -136,6 +137,9 @@ device, graph
             Save the run there every `checkpoint_seconds`, and on Ctrl-C.
         resume : bool
             Continue from `checkpoint`; the result equals that of an uninterrupted run.
+        restart : bool
+            Replace the checkpoint of another run; without `resume` or `restart` a checkpoint that
+            exists is an error.
         log, tensorboard : path, optional
             File for the progress as JSON lines; folder for TensorBoard.
 
@@ -148,13 +152,18 @@ device, graph
         ------
         FitError
             If training diverges or an expert learns nothing.
+        StoreError
+            If `checkpoint` exists and is not to be continued or replaced, or is none.
         """
         from ._runtime import progress as listening
+        from .stage1.checkpoint_file import check_checkpoint
         from .stage1.fit_run import FitRun
         from .stage1.trainer import Interrupted
 
         if resume and checkpoint is None:
             raise StoreError("there is nothing to resume from", fix="name the checkpoint")
+        if checkpoint is not None:
+            check_checkpoint(checkpoint, resume=resume, restart=restart)
         with listening.stages(progress):
             if resume and checkpoint is not None:
                 run = FitRun.resume(panel, self.config(), checkpoint)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from mechtrace._runtime import process
 from mechtrace._runtime.process import atomic_path
+from mechtrace._runtime.progress import JsonLines
 from mechtrace.errors import DataError
 
 # In a process of its own: another test may have loaded a package that brings its own copy of
@@ -169,3 +173,118 @@ def test_a_process_keeps_to_its_threads():
 def _run(program):
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+WRITER = """
+import os, signal, sys, time
+from mechtrace._runtime.process import atomic_path
+
+with atomic_path(sys.argv[1]) as temporary:
+    temporary.write_text("half")
+    print("written", flush=True)
+    time.sleep(600)
+"""
+
+
+def write(path: Path, text: str = "new") -> None:
+    with atomic_path(path) as temporary:
+        temporary.write_text(text)
+
+
+@contextmanager
+def writer(path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that is writing a file."""
+    command = [sys.executable, "-c", WRITER, str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as found:
+        try:
+            assert found.stdout is not None
+            assert found.stdout.readline() == "written\n"
+            yield found
+        finally:
+            found.kill()
+
+
+@pytest.mark.parametrize("name", ["alpha.csv", "a" * 250 + ".csv", "ü" * 120 + ".csv.gz"])
+def test_what_a_killed_writer_leaves_is_removed_by_the_next(tmp_path: Path, name: str) -> None:
+    path, other = tmp_path / name, tmp_path / f"other-{name[-8:]}"
+    with writer(path) as killed:
+        (left,) = listing(tmp_path)
+        assert left.startswith(".mechtrace-tmp.")
+        assert left.endswith(name[-8:])
+        write(other)
+        write(path)  # the first is still at work
+        assert left in listing(tmp_path)
+        killed.kill()
+    write(other)  # not its own
+    assert left in listing(tmp_path)
+    write(path)
+    assert listing(tmp_path) == sorted([name, other.name])
+
+
+def test_only_files_of_dead_processes_of_this_machine_are_removed(tmp_path: Path) -> None:
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    machine = process._machine()
+    elsewhere = f"{int(machine, 16) ^ 1:06x}"
+    foreign = [
+        f".mechtrace-tmp.{dead.pid}-{elsewhere}-01234567.a.csv",
+        f".mechtrace-tmp.{os.getpid()}-{machine}-01234567.a.csv",
+        f".mechtrace-tmp.{dead.pid}-{machine}-01234567.b.csv",
+        f".mechtrace-tmp.{dead.pid}-{machine}-mine.a.csv",
+        f".mechtrace-tmp.1{'0' * 30}-{machine}-01234567.a.csv",
+        ".01234567.a.csv",
+    ]
+    stale = f".mechtrace-tmp.{dead.pid}-{machine}-01234567.a.csv"
+    for name in [*foreign, stale]:
+        (tmp_path / name).write_text("")
+    write(tmp_path / "a.csv")
+    assert listing(tmp_path) == sorted([*foreign, "a.csv"])
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o444])
+def test_a_replaced_file_keeps_its_mode(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("old")
+    path.chmod(mode)
+    with atomic_path(path) as temporary:
+        temporary.write_text("new")
+        assert temporary.stat().st_mode & 0o077 == 0
+    assert path.stat().st_mode & 0o777 == mode
+    assert path.read_text() == "new"
+
+
+def test_a_new_file_has_the_mode_of_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        write(tmp_path / "a.csv")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "a.csv").stat().st_mode & 0o777 == 0o640
+
+
+def test_a_symbolic_link_stays_one_and_its_file_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "far").mkdir()
+    path, file = tmp_path / "a.csv", tmp_path / "far" / "b.csv"
+    file.write_text("old")
+    (tmp_path / "between").symlink_to(Path("far") / "b.csv")
+    path.symlink_to("between")
+    write(path)
+    assert path.is_symlink()
+    assert file.read_text() == "new"
+    assert listing(file.parent) == ["b.csv"]
+
+
+def test_links_to_nowhere_pipes_and_devices_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "nowhere").symlink_to(tmp_path / "none")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    os.mkfifo(tmp_path / "pipe")
+    before = listing(tmp_path)
+    for name in ("nowhere", "loop"):
+        with pytest.raises(DataError, match=f"{name}: this symbolic link leads to no file; "):
+            write(tmp_path / name)
+    for path in (tmp_path / "pipe", "/dev/null", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"):
+        with pytest.raises(DataError, match=f"{path}: this is a pipe or a device; choose an "):
+            write(Path(path))
+        with pytest.raises(DataError, match="this is a pipe or a device"):
+            JsonLines(path)
+    assert listing(tmp_path) == before

@@ -388,7 +388,7 @@ def test_recover_writes_the_edges_of_the_network(command, table, fitted, tmp_pat
     assert (code, "use .csv, " in err) == (2, True)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_ctrl_c_then_resume(table, tmp_path, number):
     """As a user or a cluster does it: end the process, run the same command with --resume."""
     model = tmp_path / "m.mechtrace"

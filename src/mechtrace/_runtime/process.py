@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
+import platform
+import re
 import secrets
+import stat
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
+from hashlib import blake2b
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Thread
 from typing import Any
 
 from ..errors import DataError
+
+#: How the names of temporary files begin; the process, the machine and a token follow.
+TEMPORARY = ".mechtrace-tmp."
+_OWNER = re.compile(r"([0-9]+)-[0-9a-f]{6}-[0-9a-f]{8}")
 
 _lock = Lock()
 _inside = 0  # blocks of `one_blas_thread` that are being run
@@ -22,19 +32,143 @@ _TRIM_THRESHOLD, _MMAP_MAX = -1, -4  # of mallopt, in malloc.h
 _DEFAULTS = {_TRIM_THRESHOLD: 128 * 1024, _MMAP_MAX: 65536}
 
 
+def output_file(path: str | os.PathLike[str]) -> Path:
+    """Return the file that writing to `path` replaces: symbolic links are followed.
+
+    Raises
+    ------
+    DataError
+        If nothing can be written there, or only into a pipe or a device.
+    """
+    path = Path(path)
+    fix = "choose a file in an existing folder"
+    folder = os.path.realpath(path.parent)
+    if path.is_dir():
+        what = "this is a folder"
+    elif not path.parent.is_dir():
+        what = "the folder does not exist"
+    elif path.is_symlink() and not path.exists():
+        what, fix = "this symbolic link leads to no file", "remove it, or choose another file"
+    elif (path.exists() and not path.is_file()) or folder == "/dev" or folder.startswith("/proc/"):
+        what, fix = "this is a pipe or a device", "choose an ordinary file"
+    else:
+        target = Path(os.path.realpath(path))
+        if os.access(target.parent, os.W_OK):
+            return target
+        what = "the folder cannot be written to"
+    raise DataError(what, where=str(path), fix=fix)
+
+
 @contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a temporary path beside `path` that replaces it only if the block succeeds."""
-    path = Path(path)
-    if path.is_dir() or not path.parent.is_dir():
-        what = "this is a folder" if path.is_dir() else "the folder does not exist"
-        raise DataError(what, where=str(path), fix="choose a file in an existing folder")
-    temporary = path.with_name(f".{secrets.token_hex(4)}.{path.name}")
+    """Give a temporary path beside `path` that replaces it only if the block succeeds.
+
+    An existing file keeps its mode and owner, and a symbolic link stays one. What writers that
+    were killed left behind is removed.
+    """
+    target = output_file(path)
+    _remove_stale(target)
+    owner = f"{os.getpid()}-{_machine()}-{secrets.token_hex(4)}"
+    # the end of the name is its own: writers tell the format by it
+    temporary = target.with_name(f"{TEMPORARY}{owner}.{_shortened(target.name)}")
     try:
+        before = target.stat()
+    except FileNotFoundError:
+        before = None
+    try:
+        if before is not None:  # what is secret is so from the first byte on
+            os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            created = temporary.stat()
         yield temporary
-        os.replace(temporary, path)
+        if before is not None:
+            if temporary.stat() == created:
+                raise FileNotFoundError(errno.ENOENT, "nothing was written", str(temporary))
+            with suppress(PermissionError, AttributeError):  # only root gives files away
+                os.chown(temporary, before.st_uid, before.st_gid)
+            os.chmod(temporary, stat.S_IMODE(before.st_mode))
+        os.replace(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _shortened(name: str) -> str:
+    """Cut the beginning of a name that has no room for more."""
+    return os.fsdecode(os.fsencode(name)[-200:])
+
+
+def _remove_stale(target: Path) -> None:
+    """Remove temporary files of `target` whose process, on this machine, is dead."""
+    kept, ours = _shortened(target.name), f"-{_machine()}-"
+    for entry in os.listdir(target.parent):
+        if not (entry.startswith(TEMPORARY) and entry.endswith(f".{kept}") and ours in entry):
+            continue
+        owner = entry.removeprefix(TEMPORARY).removesuffix(f".{kept}")
+        found = _OWNER.fullmatch(owner)
+        if found is not None and not _alive(int(found[1])):
+            with suppress(OSError):  # another process may be as quick, or own it
+                (target.parent / entry).unlink()
+
+
+def _alive(process: int) -> bool:
+    if os.name != "posix":  # there is no harmless signal
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):  # it belongs to someone else
+        return True
+    return True
+
+
+@cache
+def _machine() -> str:
+    """Return a short mark of where process numbers are valid: the host and its container."""
+    where = platform.node()
+    with suppress(OSError):
+        where += os.readlink("/proc/self/ns/pid")
+    return blake2b(where.encode("utf-8", "replace"), digest_size=3).hexdigest()
+
+
+def end_with_parent(parent: int) -> None:
+    """In a worker process: end it as soon as the process that asked for it is gone.
+
+    A killed process cannot stop its workers, so each watches it from a thread. An orphan gets
+    another parent, even while the number of its first one is still taken; the parent of a worker
+    of a fork server is the server.
+    """
+    direct = os.getppid() == parent
+
+    def watch() -> None:
+        while os.getppid() == parent if direct else _alive(parent):
+            time.sleep(0.5)
+        os._exit(1)
+
+    Thread(target=watch, name="end-with-parent", daemon=True).start()
+
+
+class EndWithParent:
+    """An argument for a worker process that calls `end_with_parent` when it is unpickled.
+
+    As the first argument it watches before the others are unpickled, which imports modules.
+    """
+
+    def __init__(self, parent: int | None = None) -> None:
+        if parent is not None:
+            end_with_parent(parent)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return EndWithParent, (os.getpid(),)
+
+
+def as_worker(_: EndWithParent, function: Callable[..., None], *arguments: Any) -> None:
+    """Call a function in a worker process that ends with its parent."""
+    function(*arguments)
+
+
+def start_worker(_: EndWithParent, threads: int) -> None:
+    """Prepare a worker of a pool: it ends with its parent and keeps to its threads."""
+    keep_to_threads(threads)
 
 
 @contextmanager

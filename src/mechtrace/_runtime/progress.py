@@ -9,12 +9,14 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from ..errors import MissingDependency
+from .process import output_file
+from .terminal import deliver, is_terminal, say
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
@@ -63,8 +65,8 @@ class PlainLines(Listener):
         if self._unsaid is None:
             return
         progress, self._unsaid, self._last = self._unsaid, None, time.monotonic()
-        self.stream.write(f"step {progress.step}/{progress.steps}  {_figures(progress)}\n")
-        self.stream.flush()
+        with suppress(OSError):  # training goes on when nobody reads
+            deliver(self.stream, f"step {progress.step}/{progress.steps}  {_figures(progress)}\n")
 
 
 class LiveBar(Listener):
@@ -76,22 +78,24 @@ class LiveBar(Listener):
 
     def __call__(self, progress: Progress) -> None:
         """Move the bar."""
-        if self._task is None:
-            self._bar.start()
-            self._task = self._bar.add_task("fit", total=progress.steps, figures="")
-        self._bar.update(self._task, completed=progress.step, figures=_figures(progress))
+        with suppress(OSError):  # training goes on when the terminal is gone
+            if self._task is None:
+                self._bar.start()
+                self._task = self._bar.add_task("fit", total=progress.steps, figures="")
+            self._bar.update(self._task, completed=progress.step, figures=_figures(progress))
 
     def close(self) -> None:
         """Leave the last state on the screen."""
         if self._task is not None:
-            self._bar.stop()
+            with suppress(OSError):
+                self._bar.stop()
 
 
 class JsonLines(Listener):
     """Every Progress as one JSON line, appended, so that a resumed run continues its log."""
 
     def __init__(self, path: str | Path) -> None:
-        self._file = Path(path).open("a", encoding="utf-8")  # noqa: SIM115 (closed in close)
+        self._file = output_file(path).open("a", encoding="utf-8")
 
     def __call__(self, progress: Progress) -> None:
         """Append a line."""
@@ -131,7 +135,9 @@ class TensorBoard(Listener):
 def reporter(stream: TextIO | None = None) -> Listener:
     """Return a live bar for a terminal, plain lines for any other stream."""
     stream = stream or sys.stderr
-    return LiveBar(stream) if stream.isatty() else PlainLines(stream)
+    if stream is None:  # as after 2>&-
+        return Listener()
+    return LiveBar(stream) if is_terminal(stream) else PlainLines(stream)
 
 
 @contextmanager
@@ -148,7 +154,7 @@ def listeners(
 
 def watched(items: Sequence[Item], what: str, quiet: bool = False) -> Iterator[Item]:
     """Iterate over items, with a progress bar on a terminal."""
-    if quiet or not sys.stderr.isatty():
+    if quiet or not is_terminal(sys.stderr):
         yield from items
         return
     with bars(sys.stderr) as shown:
@@ -182,7 +188,7 @@ def bars(stream: TextIO, *, transient: bool = True, elapsed: bool = False) -> Ri
         console=Console(file=stream),
         transient=transient,
         # what is printed meanwhile goes above the bars, unless it goes to a file
-        redirect_stdout=sys.stdout.isatty(),
+        redirect_stdout=is_terminal(sys.stdout),
     )
 
 
@@ -234,8 +240,7 @@ def stages(shown: bool) -> Iterator[None]:
 
 def remark(text: str) -> None:
     """Write one line to standard error."""
-    sys.stderr.write(f"{text}\n")
-    sys.stderr.flush()
+    say(text, err=True)
 
 
 def _figures(progress: Progress) -> str:

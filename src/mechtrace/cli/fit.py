@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .._runtime.terminal import say
 from ..errors import ConfigError
 from .options import (
     READING,
@@ -81,6 +82,9 @@ def fit(
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue from the checkpoint of a stopped run.")
     ] = False,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Replace the checkpoint of a stopped run.")
+    ] = False,
     checkpoint_seconds: Annotated[float, typer.Option(help="Seconds between checkpoints.")] = 60.0,
     log: Annotated[Path | None, typer.Option(help="Append progress as JSON lines.")] = None,
     tensorboard: Annotated[
@@ -96,7 +100,7 @@ def fit(
     without a regime column, the folder of a file names its regime.
 
     Training writes checkpoints to OUT.ckpt; after Ctrl-C or a crash, the same command with
-    --resume continues from there.
+    --resume continues from there, with --restart it begins again.
 
     \b
     Examples:
@@ -123,12 +127,18 @@ def fit(
     settings |= {name: value for name, value in flags.items() if value is not None}
     chosen = RunConfig.from_options(**settings)
     roles |= reading | ({"size": size} if size is not None else {})
-    check_targets([out, log, write_config, json_file], data or [])
+    checkpoint = out and Path(f"{out}.ckpt")
+    inputs = [*(data or []), *([config] if config else [])]
+    check_targets([out, checkpoint, log, write_config, json_file], inputs)
     if not data and write_config is None:
         raise ConfigError("there is no data to learn from", fix="name a file: mechtrace fit FILE")
     if out is None and write_config is None and not dry_run:
         what = "there is no name for the trained model"
         raise ConfigError(what, fix="add one, as in --out model.mechtrace")
+    if checkpoint is not None and write_config is None and not dry_run:
+        from ..stage1.checkpoint_file import check_checkpoint
+
+        check_checkpoint(checkpoint, resume=resume, restart=restart)
     found = read_labelled(data, roles) if data else None
     if found is not None and lag_seconds is not None:
         from ..data.resample import steps_in
@@ -153,8 +163,9 @@ def fit(
         write_json(json_file, plan.to_dict())
         return
     assert out is not None  # refused above
+    assert checkpoint is not None
     trace = _train(
-        found, settings, out, progress=not quiet, resume=resume,
+        found, settings, out, checkpoint, progress=not quiet, resume=resume, restart=restart,
         checkpoint_seconds=checkpoint_seconds, log=log, tensorboard=tensorboard,
     )  # fmt: skip
     logger.info(f"{out}: held-out ELBO {trace.elbo_:.3f} nats per step")
@@ -162,25 +173,23 @@ def fit(
 
 
 def _train(
-    reading: Reading, settings: dict[str, Any], out: Path, *, resume: bool, **how: Any,
+    reading: Reading, settings: dict[str, Any], out: Path, checkpoint: Path, *, resume: bool,
+    **how: Any,
 ) -> Trace:  # fmt: skip
     """Fit and save; a stopped run leaves its checkpoint."""
     from ..estimator import Trace, load
     from ..stage1.trainer import Interrupted
 
-    checkpoint = out.with_name(out.name + ".ckpt")
     resume = resume and checkpoint.exists()
     if resume:
         done = load(checkpoint).record_.training.steps
         logger.info(f"{checkpoint}: goes on after step {done}")
-    elif checkpoint.exists():
-        logger.info(f"{checkpoint}: a stopped run is left there; this new run replaces it")
     trace = Trace().set_params(**settings)
     try:
         trace.fit(reading.panel, checkpoint=checkpoint, resume=resume, **how)
     except Interrupted:
         done = trace.record_.training.steps
-        typer.echo(
+        say(
             f"mechtrace: stopped after {done} steps; the same command with --resume goes on"
             f" ({checkpoint}).",
             err=True,

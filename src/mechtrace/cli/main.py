@@ -17,7 +17,8 @@ import typer
 from typer.core import TyperGroup
 
 from .._runtime.progress import handling
-from ..errors import DataWarning, FitWarning, MechtraceError, MissingDependency
+from .._runtime.terminal import open_closed_streams, say, take_failure
+from ..errors import DataWarning, FitWarning, MechtraceError, MissingDependency, visible
 from .options import MESSAGES, Command
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ Without data:
 
 Every command has its own help (mechtrace fit --help), writes its result as JSON (--json FILE, or
 --json - for stdout) and is silent with --quiet. Exit codes: 0 for success, 1 for an answer with
-reservations (diagnose --strict, compare), 2 for bad input, 130 after Ctrl-C or SIGTERM.
+reservations (diagnose --strict, compare), 2 for bad input, 130 after Ctrl-C, SIGTERM or
+SIGHUP.
 For completion with the Tab key: mechtrace --install-completion, then a new shell.
 """
 
@@ -150,9 +152,9 @@ def _root(
     if version:
         from .. import __version__
 
-        typer.echo(__version__)
+        say(__version__)
     elif context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+        say(context.get_help())
 
 
 def _not_installed(name: str) -> Callable[..., None]:
@@ -167,26 +169,34 @@ def _not_installed(name: str) -> Callable[..., None]:
 
 def main() -> None:
     """Run the command line; an error of ours is one sentence and exit code 2."""
+    open_closed_streams()
     try:
-        with _sigterm_as_ctrl_c(), warnings.catch_warnings():
+        with _signals_as_ctrl_c(), warnings.catch_warnings():
             warnings.showwarning = _one_line(warnings.showwarning)
             code = _built()(prog_name="mechtrace", standalone_mode=False)
     except MechtraceError as error:
         _refuse(_as_options(error))
     except _usage_errors() as error:
         if error.format_message().startswith("Usage:"):  # a group of commands without one
-            typer.echo(error.format_message())
+            say(error.format_message())
             sys.exit(0)
         _refuse(_usage(error))
-    except OSError as error:  # a full disk, or no permission
-        where = f"{error.filename}: " if error.filename else ""
-        _refuse(f"{where}{error.strerror or error}; check disk space and permissions.")
+    except Warning as error:  # PYTHONWARNINGS=error asks for it
+        _refuse(f"{str(error).rstrip('.')}; this is a warning that PYTHONWARNINGS makes an error.")
+    except OSError as error:
+        _refuse(_io_sentence(error))
+    failure = take_failure()
+    if failure is not None:
+        _refuse(_io_sentence(failure))
     sys.exit(code if isinstance(code, int) else 0)
 
 
 @contextmanager
-def _sigterm_as_ctrl_c() -> Iterator[None]:
-    """Treat SIGTERM (kill, the time limit of a cluster) as Ctrl-C, so that results are kept."""
+def _signals_as_ctrl_c() -> Iterator[None]:
+    """Treat SIGTERM (kill, the time limit of a cluster) as Ctrl-C, so that results are kept.
+
+    So is SIGHUP (the terminal is gone), unless it is ignored, as after nohup.
+    """
 
     def on_request(number: int, frame: FrameType | None) -> None:
         heard = signal.getsignal(signal.SIGINT)
@@ -194,11 +204,16 @@ def _sigterm_as_ctrl_c() -> Iterator[None]:
             raise KeyboardInterrupt
         heard(number, frame)
 
-    before = signal.signal(signal.SIGTERM, on_request)
+    numbers = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
+    before = {number: signal.getsignal(number) for number in numbers}
+    heard = {number: was for number, was in before.items() if was != signal.SIG_IGN}
+    for number in heard:
+        signal.signal(number, on_request)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, was in heard.items():
+            signal.signal(number, was)
 
 
 def _usage_errors() -> Any:
@@ -216,21 +231,29 @@ def _built() -> Callable[..., Any]:
 
 
 def _refuse(sentence: str) -> None:
-    typer.echo(f"mechtrace: {sentence}", err=True)
+    say(f"mechtrace: {visible(sentence)}", err=True)
     sys.exit(2)
+
+
+def _io_sentence(error: OSError) -> str:
+    """Write an error of the system as one sentence: a full disk, or no permission."""
+    where = f"{error.filename}: " if error.filename else ""
+    return f"{where}{error.strerror or error}; check disk space and permissions."
 
 
 #: Keyword arguments in the advice of errors, and the options that they are here.
 _SETTING = re.compile(r"""\b([a-z_]+)=(["']?)([^\s"'(),;]+)\2""")
 _KEYWORDS = ("time", "series", "regime", "channels", "missing", "gap", "lr", "device", "method")
 _OPTIONS = {"group": "--group-by"} | {name: f"--{name}" for name in _KEYWORDS}
+_FLAGS = {"resume=True": "--resume", "restart=True": "--restart"}
 
 
 def _as_options(error: MechtraceError) -> str:
     """Write an error with options instead of keyword arguments in its advice."""
 
     def option(found: re.Match[str]) -> str:
-        return f"{_OPTIONS[found[1]]} {found[3]}" if found[1] in _OPTIONS else found[0]
+        usual = f"{_OPTIONS[found[1]]} {found[3]}" if found[1] in _OPTIONS else found[0]
+        return _FLAGS.get(found[0], usual)
 
     fix = error.fix and _SETTING.sub(option, error.fix)
     return str(MechtraceError(error.what, where=error.where, fix=fix))
@@ -249,7 +272,7 @@ def _one_line(usual: Any) -> Any:
 
     def show(message: Any, category: type[Warning], *place: Any, **more: Any) -> None:
         if issubclass(category, (DataWarning, FitWarning)):
-            typer.echo(f"mechtrace: warning: {message}", err=True)
+            say(f"mechtrace: warning: {visible(str(message))}", err=True)
         else:
             usual(message, category, *place, **more)
 

@@ -7,7 +7,7 @@ import inspect
 import json
 import logging
 import math
-import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -16,6 +16,8 @@ from typing import Annotated, Any, Literal
 import typer
 from typer.core import TyperCommand
 
+from .._runtime.process import output_file
+from .._runtime.terminal import deliver, say, was_closed
 from ..errors import ConfigError, DataError
 
 STDOUT = Path("-")
@@ -45,7 +47,7 @@ class Command(TyperCommand):
                 given[i], used[old] = f"{new}{equals}{value}", new
         if not ctx.resilient_parsing:  # as completion is
             for old, new in used.items():
-                typer.echo(f"mechtrace: {old} is now {new}.", err=True)
+                say(f"mechtrace: {old} is now {new}.", err=True)
         return super().parse_args(ctx, given)
 
 
@@ -53,8 +55,9 @@ def _json_target(path: Path | None) -> Path | None:
     """Check the target of --json, and remember whether stdout is reserved for it."""
     global _answer_on_stdout
     _answer_on_stdout = path == STDOUT
-    if path is not None and path != STDOUT:
-        check_target(path)
+    if _answer_on_stdout and was_closed("stdout"):
+        raise DataError("standard output is closed", where="--json -", fix="name a file")
+    check_targets([path])
     return path
 
 
@@ -66,7 +69,7 @@ class _Messages(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Print a message."""
         if not self.quiet or record.levelno >= logging.WARNING:
-            typer.echo(self.format(record), err=_answer_on_stdout)
+            say(self.format(record), err=_answer_on_stdout)
 
 
 MESSAGES = _Messages(logging.INFO)
@@ -263,7 +266,10 @@ def write_json(path: Path | None, result: dict[str, Any]) -> None:
 
     text = json.dumps(plain(result), indent=1, allow_nan=False)
     if path == STDOUT:
-        typer.echo(text)
+        try:
+            deliver(sys.stdout, text + "\n")
+        except BrokenPipeError:  # nobody reads the answer, as after `| head`
+            raise typer.Exit(128 + 13) from None  # as if ended by SIGPIPE
         return
     with atomic_path(path) as temporary:
         temporary.write_text(text + "\n", encoding="utf-8")
@@ -285,31 +291,34 @@ def plain(value: Any) -> Any:
     return value if isinstance(value, (str, int, float, type(None))) else str(value)
 
 
-def check_target(path: Path) -> None:
-    """Raise DataError if a file cannot be written there."""
-    if path.is_dir():
-        what = "this is a folder"
-    elif not path.parent.is_dir():
-        what = "the folder to write to does not exist"
-    elif not os.access(path.parent, os.W_OK):
-        what = "the folder cannot be written to"
-    else:
-        return
-    raise DataError(what, where=str(path), fix="choose a file in an existing folder")
-
-
 def check_targets(targets: Sequence[Path | None], inputs: Sequence[Path] = ()) -> None:
-    """Raise DataError if a target cannot be written, is named twice, or is also an input."""
-    seen: set[Path] = set()
-    sources = {path.resolve() for path in inputs}
-    for target in targets:
-        if target is None or target == STDOUT:
-            continue
-        check_target(target)
-        if target.resolve() in seen | sources:
-            what = "is read too" if target.resolve() in sources else "is to be written twice"
+    """Raise DataError if a target cannot be written, is named twice, or is also an input.
+
+    Inputs are files, folders and patterns; names of the same file (links) are one file. Only a
+    target that exists can be a file that is read, so otherwise nothing is looked for.
+    """
+    files = [(one, output_file(one)) for one in targets if one is not None and one != STDOUT]
+    seen: set[Path | tuple[int, int]] = set()
+    read: set[Path | tuple[int, int]] = set()
+    if inputs and any(file.exists() for _, file in files):
+        from ..io.discover import files_read
+
+        read = {_identity(path) for path in files_read(inputs)}
+    for target, file in files:
+        known = _identity(file)
+        if known in seen | read:
+            what = "is read too" if known in read else "is to be written twice"
             raise DataError(what, where=str(target), fix="name another file")
-        seen.add(target.resolve())
+        seen.add(known)
+
+
+def _identity(path: Path) -> Path | tuple[int, int]:
+    """Return what all names of a file share; of one that does not exist, its path."""
+    try:
+        found = path.stat()
+    except OSError:
+        return path.resolve()
+    return found.st_dev, found.st_ino
 
 
 def named(text: str | None) -> list[str] | None:

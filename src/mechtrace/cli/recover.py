@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..errors import visible
 from .options import (
     READING_NEW,
     RECOVERY,
@@ -128,7 +129,7 @@ def _write_report(results: Results, out: Path) -> None:
     """Write the page, with the command that made it."""
     from ..viz.report import write_page
 
-    write_page(results, out, command=shlex.join(["mechtrace", *sys.argv[1:]]))
+    write_page(results, out, command=visible(shlex.join(["mechtrace", *sys.argv[1:]])))
     logger.info(f"{out}: open it in a browser")
 
 
@@ -220,6 +221,7 @@ def info(
     """
     from ..estimator import load
 
+    check_targets([json_file], [file])
     trace = load(file)
     logger.info(trace.card_.rstrip())
     write_json(json_file, trace.facts_)

@@ -108,7 +108,8 @@ def demo(
     Example:
       mechtrace demo --out demo-out
     """
-    from ..demo import run_demo
+    from ..demo import FILES, run_demo
 
+    check_targets([json_file, *([out / name for name in FILES] if out.is_dir() else [])])
     summary = run_demo(out, seed=seed, steps=steps, progress=not quiet)
     write_json(json_file, summary)

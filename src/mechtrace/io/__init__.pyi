@@ -1,5 +1,6 @@
 from .cells import listed as listed
 from .cells import natural_key as natural_key
+from .formulas import escape_formula as escape_formula
 from .frames import Frames as Frames
 from .frames import ImageFiles as ImageFiles
 from .frames import import_cv2 as import_cv2
@@ -10,3 +11,4 @@ from .model_file import write_archive as write_archive
 from .parts import Preparation as Preparation
 from .tables import check_table as check_table
 from .tables import write_panel as write_panel
+from .tables import write_table as write_table

@@ -32,11 +32,16 @@ def find_inputs(sources: Iterable[Path]) -> Inputs:
     places = [place for source in sources for place in _matching_recordings(source)]
     recordings = find_recordings(place for place in places if not _holds_data(place))
     if not recordings:
-        return Inputs(find_files(places), [])
+        files = find_files(places)
+        for file in files:
+            check_name(file)
+        return Inputs(files, [])
     for place in places:
         if _holds_data(place) or not find_recordings([place]):
             what = "this holds no pictures, but other inputs do"
             raise DataError(what, where=str(place), fix="read tables and pictures apart")
+    for recording in recordings:
+        check_name(recording)
     return Inputs([], recordings)
 
 
@@ -75,13 +80,40 @@ def find_recordings(sources: Iterable[Path]) -> list[Path]:
     return list(found)
 
 
+def files_read(sources: Iterable[Path]) -> list[Path]:
+    """List every file that reading the sources opens, be it data, a model or a picture."""
+    sources = list(sources)
+    folders_and_patterns = [path for path in sources if path.is_dir() or _is_pattern(path)]
+    found = find_inputs(folders_and_patterns)
+    pictures = [
+        path for folder in found.recordings if folder.is_dir() for path in image_files(folder)
+    ]
+    named = [path for path in sources if path not in folders_and_patterns]
+    return [*named, *found.files, *found.recordings, *pictures]
+
+
+def image_files(folder: Path) -> list[Path]:
+    """List the images in a folder."""
+    return [path for path in folder.iterdir() if has_type(path, IMAGES)]
+
+
 def has_type(path: Path, kinds: tuple[str, ...]) -> bool:
     """Tell whether the name of a file ends in one of these suffixes, in any case."""
     return path.name.lower().endswith(kinds)
 
 
+def check_name(path: Path) -> None:
+    """Refuse a file or folder whose name is no text: it names recordings and regimes."""
+    try:
+        "/".join(path.resolve().parts[-2:]).encode()
+    except UnicodeEncodeError as error:
+        fix = "rename the file, or its folder"
+        raise DataError("the name is not UTF-8", where=str(path), fix=fix) from error
+
+
 def check_file(path: Path) -> None:
-    """Refuse what cannot be a data file: nothing, a folder, zero bytes."""
+    """Refuse what cannot be a data file: a name that is no text, nothing, a folder, no bytes."""
+    check_name(path)
     if path.is_dir():
         raise DataError("this is a folder, not a file", where=str(path), fix="name one file in it")
     if not path.exists():

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import ConfigError, DataError, MissingDependency
 from .cells import natural_key
-from .discover import IMAGES, VIDEOS, check_file, has_type
+from .discover import IMAGES, VIDEOS, check_file, has_type, image_files
 
 if TYPE_CHECKING:
     import torch
@@ -253,7 +253,7 @@ class ImageFiles(Frames):
     @classmethod
     def of(cls, folder: Path, size: Size | None = None) -> ImageFiles:
         """List the images of a folder in natural order; `size` (height, width) resizes them."""
-        inside = [path for path in folder.iterdir() if has_type(path, IMAGES)]
+        inside = image_files(folder)
         if not inside:
             fix = f"put images there ({', '.join(IMAGES)}), or name another folder"
             raise DataError("the folder holds no images", where=str(folder), fix=fix)

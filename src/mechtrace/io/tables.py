@@ -21,6 +21,7 @@ from .arrays import to_npz
 from .cells import refuse_repeated, shown
 from .column_roles import frame_parts
 from .discover import TABLES, check_file, has_type, unknown_type, unreadable
+from .formulas import escape_frame, unescape_column, unescape_formula
 from .parts import Parts, Roles
 
 if TYPE_CHECKING:
@@ -94,7 +95,8 @@ class CsvTable:
         head = list(islice(text, SAMPLE_LINES))
         self.dialect = detect_dialect(head, default_separator(path))
         records = self._records(head)
-        _, self.header = next(records, (0, list[str]()))
+        _, header = next(records, (0, list[str]()))
+        self.header = [unescape_formula(name) for name in header]
         if not self.header:
             fix = "give a file with a header and rows below it"
             what = "the file holds nothing but blank lines"
@@ -137,6 +139,8 @@ class CsvTable:
         if not len(frame):
             what = "there is a header but no rows below it"
             raise DataError(what, where=self.path.name, fix="add at least one row")
+        for name in names.intersection(labels):
+            frame[name] = unescape_column(frame[name])
         return frame.set_axis(self.header, axis=1)
 
     def row_name(self, row: int) -> str:
@@ -253,22 +257,24 @@ def to_frame(panel: Panel) -> pd.DataFrame:
 
 def to_csv(panel: Panel, path: Path) -> None:
     """Write CSV, or TSV or gzip by the suffix."""
-    _write_table(to_frame(panel), path)
+    write_table(to_frame(panel), path)
 
 
 def to_parquet(panel: Panel, path: Path) -> None:
     """Write Parquet."""
     require_pyarrow()
-    _write_table(to_frame(panel), path, parquet=True)
+    write_table(to_frame(panel), path, parquet=True)
 
 
-def _write_table(frame: pd.DataFrame, path: Path, *, parquet: bool = False) -> None:
+def write_table(frame: pd.DataFrame, path: Path, *, parquet: bool = False) -> None:
+    """Write a frame as Parquet, or as CSV (TSV or gzip by the suffix) without formulas."""
     compression: Literal["gzip"] | None = "gzip" if has_type(path, (".gz",)) else None
     with atomic_path(path) as temporary:
         if parquet:
             frame.to_parquet(temporary, engine="pyarrow", index=False)
         else:
             separator = default_separator(path)
+            frame = escape_frame(frame)
             frame.to_csv(temporary, index=False, sep=separator, compression=compression)
 
 
@@ -296,7 +302,7 @@ def write_frames(frames: Mapping[str, pd.DataFrame], path: Path) -> None:
     lengths = [len(each) for each in frames.values()]
     frame.insert(0, "series", np.repeat(np.array(list(frames), dtype=object), lengths))
     if not has_type(path, (".npz",)):
-        _write_table(frame, path, parquet=has_type(path, (".parquet",)))
+        write_table(frame, path, parquet=has_type(path, (".parquet",)))
         return
     columns = {str(name): column.to_numpy() for name, column in frame.items()}
     # text as plain unicode arrays: objects would have to be pickled

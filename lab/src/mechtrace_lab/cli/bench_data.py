@@ -21,7 +21,7 @@ from mechtrace.cli import (
 )
 
 from .bench import bench_app
-from .options import First, Worlds, trained_with
+from .options import First, Worlds, files_below, trained_with
 from .start import start
 
 __all__ = ["bench_app"]
@@ -82,7 +82,7 @@ def bench_gait(
     """
     from ..reproduction.gait import METHODS, gait_study
 
-    check_targets([json_file])
+    check_targets([json_file], files_below(data))
     result = gait_study(
         data, features=named(features) or (), seeds=seeds, rate=rate,
         methods=named(methods) or METHODS, workers=workers,
@@ -118,7 +118,7 @@ def bench_vehicles(
     from ..reproduction.uavdt_boxes import vehicle_study
     from ..reproduction.uavdt_methods import METHODS
 
-    check_targets([json_file])
+    check_targets([json_file], files_below(data))
     vehicle_study(
         data, features=named(features) or (), seeds=seeds, methods=named(methods) or METHODS,
         folds=folds, workers=workers,
@@ -145,7 +145,7 @@ def bench_frames(
     """
     from ..reproduction.uavdt_frames import frames_study
 
-    check_targets([json_file])
+    check_targets([json_file], files_below(data))
     frames_study(
         data, tracks=tracks, seeds=seeds,
         on_result=lambda result: write_json(json_file, result), **assignments(option or []),

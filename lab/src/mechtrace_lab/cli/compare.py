@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mechtrace._runtime import say
 from mechtrace.cli import (
     READING,
     Device,
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from mechtrace.data import Panel
 
 logger = logging.getLogger(__name__)
+
+#: What is written to the folder of the results.
+FILES = ("comparison.json", "comparison.csv", "curves.csv", "comparison.png", "curves.png")
 
 
 @with_options(reading=READING)
@@ -121,9 +125,12 @@ def compare(
         what = "both data and a world were given" if data else "there is nothing to compare on"
         fix = "name labelled recordings, or a world as in --world paper, but not both"
         raise ConfigError(what, fix=fix)
-    check_targets([json_file], [*(data or []), *(new or []), *([truth] if truth else [])])
     if out.is_file():
         raise DataError("this is a file", where=str(out), fix="name a folder for the results")
+    written = [out / name for name in FILES] if out.is_dir() else []
+    check_targets(
+        [json_file, *written], [*(data or []), *(new or []), *([truth] if truth else [])]
+    )
     from ..comparison import FAILED, FINISHED, WorldTask, choose_methods, compare, table
 
     given = {"latents": latents, "lags": lags, "transitions": transitions}
@@ -155,7 +162,7 @@ def compare(
             rows = json.loads((out / "comparison.json").read_text(encoding="utf-8"))["rows"]
             kept = sum(row["status"] == FINISHED for row in rows)
             said = f"mechtrace: stopped; {kept} cells are kept, the same command goes on ({out})."
-            typer.echo(said, err=True)
+            say(said, err=True)
             raise typer.Exit(130) from None
     logger.info(table(result))
     _draw(result, panels, out)
@@ -244,7 +251,7 @@ def _draw(
     out: Path,
 ) -> None:
     """The figures, where matplotlib is; and the curves of new recordings."""
-    from mechtrace._runtime import atomic_path
+    from mechtrace.io import write_table
 
     from ..comparison import curves_frame
 
@@ -257,8 +264,7 @@ def _draw(
         if weights and "pooled" not in known:
             known["pooled"] = weights[0]
     if frame is not None:
-        with atomic_path(out / "curves.csv") as temporary:
-            frame.to_csv(temporary, index=False)
+        write_table(frame, out / "curves.csv")
         files.append("curves.csv")
     if any(one["finished"] for one in result["summary"] if one["method"] != "oracle"):
         files += _figures(result, frame, known, out)

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from mechtrace.cli import Json, Quiet, write_json
+from mechtrace.cli import Json, Quiet, check_targets, write_json
 from mechtrace.errors import ConfigError
 
 logger = logging.getLogger(__name__)
@@ -44,7 +44,9 @@ def datasets(
     from ..datasets.recordings import VARIABLE
     from ..datasets.sources import SOURCES, source, state
     from ..datasets.sources import download as fetch
+    from .options import files_below
 
+    check_targets([json_file], files_below(folder))
     chosen = [source(name)] if name is not None else list(SOURCES.values())
     root = os.environ.get(VARIABLE)
     result = {}

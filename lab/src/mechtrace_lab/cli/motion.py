@@ -49,8 +49,9 @@ def motion(
     from mechtrace.io import check_table, write_panel
 
     from ..datasets import cmu
+    from .options import files_below
 
-    check_targets([out, new, json_file])
+    check_targets([out, new, json_file], files_below(folder))
     for table in (out, new):
         if table is not None:
             check_table(table)

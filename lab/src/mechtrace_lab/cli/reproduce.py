@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from mechtrace._runtime import say
 from mechtrace.cli import Device, Json, Quiet, check_targets, write_json
 from mechtrace.errors import ConfigError, DataError
 
@@ -54,6 +55,7 @@ def reproduce(
       mechtrace reproduce all --scale paper --device cuda --workers 4
     """
     from ..reproduction.plan import TABLES
+    from .options import files_below
 
     if tables == ["list"]:
         width = max(map(len, TABLES))
@@ -67,7 +69,7 @@ def reproduce(
             raise ConfigError(
                 f"there is no table {name!r}", fix=f"use list, all or {', '.join(TABLES)}"
             )
-    check_targets([json_file])
+    check_targets([json_file], files_below(None))
     if out.is_file():
         raise DataError("this is a file", where=str(out), fix="name a folder for the results")
     from ..reproduction import run, side_by_side
@@ -82,7 +84,7 @@ def reproduce(
                 fresh=fresh, live=not quiet,
             )  # fmt: skip
         except KeyboardInterrupt:
-            typer.echo(f"mechtrace: stopped; the same command goes on ({out}).", err=True)
+            say(f"mechtrace: stopped; the same command goes on ({out}).", err=True)
             raise typer.Exit(130) from None
         failed = [row for row in rows if row["status"] == run.FAILED]
     found = {name: side_by_side.measured(name, out, scale=scale, seeds=seeds) for name in names}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mechtrace._runtime import atomic_path
+from mechtrace.io import escape_formula
 
 from ..jobs import FAILED, FINISHED, SKIPPED, Row
 from .cells import ORACLE
@@ -166,7 +167,10 @@ def write_files(result: dict[str, Any], out: Path) -> None:
     ):
         writer = csv.DictWriter(file, names, restval="")
         writer.writeheader()
-        writer.writerows(rows)
+        for row in rows:
+            writer.writerow(
+                {k: escape_formula(v) if isinstance(v, str) else v for k, v in row.items()}
+            )
 
 
 def _flat(row: Row) -> dict[str, Any]:

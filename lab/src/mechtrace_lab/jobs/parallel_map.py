@@ -8,7 +8,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import active_children, get_context
 from typing import Any, TypeVar
 
-from mechtrace._runtime import keep_to_threads
+from mechtrace._runtime import EndWithParent, start_worker
 
 from .runner import START
 
@@ -32,7 +32,10 @@ def parallel_map(
     threads = max(1, (os.cpu_count() or 1) // workers)
     others = set(active_children())
     pool = ProcessPoolExecutor(
-        workers, mp_context=get_context(START), initializer=keep_to_threads, initargs=(threads,)
+        workers,
+        mp_context=get_context(START),
+        initializer=start_worker,
+        initargs=(EndWithParent(), threads),
     )
     try:
         for future in [pool.submit(function, *call) for call in calls]:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from mechtrace._runtime import bars, duration
+from mechtrace._runtime import bars, duration, is_terminal
 from mechtrace.stage1 import Progress
 
 from .job import Job, Row
@@ -21,7 +21,7 @@ class ProgressDisplay:
 
     def __init__(self, *, workers: int = 1, live: bool = True) -> None:
         self.workers = workers
-        self.live = live and sys.stderr.isatty()
+        self.live = live and is_terminal(sys.stderr)
         self.done: dict[str, list[float]] = {}
         self.waiting: list[Job] = []
         self.total, self.count = 0, 0

@@ -17,7 +17,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from mechtrace._runtime import keep_to_threads
+from mechtrace._runtime import EndWithParent, as_worker, keep_to_threads
 from mechtrace.errors import DataError, MechtraceError
 from mechtrace.stage1 import Progress
 
@@ -129,7 +129,8 @@ def _start(job: Job, folder: Path, threads: int) -> _Running:
     context: Any = get_context(START)
     ours, theirs = context.Pipe(duplex=False)
     log = folder / f"{job.stem}.log"
-    process = context.Process(target=_work, args=(job, folder, theirs, log, threads))
+    arguments = (EndWithParent(), _work, job, folder, theirs, log, threads)
+    process = context.Process(target=as_worker, args=arguments)
     with _deaf():
         process.start()
     theirs.close()
@@ -183,9 +184,10 @@ def _work(job: Job, folder: Path, pipe: Connection, log: Path, threads: int) -> 
 
 def _write_to(log: Path) -> None:
     """Redirect the output of this process to a file."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
     os.dup2(target, 1)
     os.dup2(target, 2)
     os.close(target)
