@@ -19,9 +19,9 @@ from mechtrace.config import (
     FitConfig,
     ModelConfig,
     RunConfig,
-    read_toml,
 )
 from mechtrace.errors import ConfigError
+from mechtrace.io.settings_file import read_toml
 
 NAN, INF = float("nan"), float("inf")
 
@@ -230,9 +230,9 @@ def test_bad_files_are_named(tmp_path: Path, text: str, message: str) -> None:
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"none\.toml: cannot be read"):
+    with pytest.raises(ConfigError, match=r"none\.toml: there is no such file"):
         read_toml(tmp_path / "none.toml")
-    with pytest.raises(ConfigError, match="cannot be read"):
+    with pytest.raises(ConfigError, match="is a folder, not a file of settings"):
         read_toml(tmp_path)
 
 
