@@ -38,8 +38,8 @@ SCHEMA = 3  # `_upgraded` says what changed
 AXIS_NAMES = {"block": "subspace", "cost": "rotation_loss"}
 #: What the readers of zip archives and headers raise on damaged ones.
 DAMAGED = (
-    zipfile.BadZipFile, zipfile.LargeZipFile, EOFError, OSError, LookupError, ValueError, TypeError,
-    RuntimeError, OverflowError, struct.error,
+    zipfile.BadZipFile, zipfile.LargeZipFile, EOFError, OSError, LookupError, ValueError,
+    TypeError, RuntimeError, OverflowError, struct.error,
 )  # fmt: skip
 ENCRYPTED = 0x1  # flag of a member
 #: The header that numpy writes before a plain array.

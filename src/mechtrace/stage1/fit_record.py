@@ -238,6 +238,8 @@ def _agreements(record: FitRecord) -> Iterator[tuple[str, bool]]:
     for name in ("gap", "step", "rate"):
         value = getattr(how, name)
         yield f"preparation.{name}", value is None or value > 0
+    if how.rate is not None and data.step is not None:
+        yield "preparation.rate", 0.5 < how.rate * data.step < 2
     yield "training.best_step", training.best_step <= training.steps
     if record.pictures is not None:
         yield "pictures.size", len(record.pictures.size) == 2 and len(data.shape) == 1

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ..config import ModelConfig
 from ..errors import ConfigError
-from ..io.tensor_schema import check_tensors
+from ..io.tensor_schema import check_tensors, persistent_tensors
 from ..io.typed_json import Count, Mismatch, NotNegative, plain
 from .experts import AlignedExperts
 from .fit_record import Evaluation, FitRecord
@@ -22,7 +22,11 @@ from .trainer import Trainer, TrainState
 from .vae import SequentialVAE
 
 #: Tensors by which something is divided.
-DIVISORS = ("scale", "spread", "base.scale")
+DIVISORS = ("scale", "spread", "base.scale", "unit")
+#: Of channels that float32 cannot hold; most files lack them.
+OPTIONAL = ("origin", "unit")
+#: Standard deviations of an ordinary value, and the largest latent that one can lead to.
+ORDINARY, LARGEST_LATENT = 3.0, 1e6
 #: Condition of a map between coordinates, at most.
 WORST_CONDITION = 1e9
 
@@ -34,17 +38,33 @@ def restored_network(record: FitRecord, stored: Mapping[str, Tensor]) -> Sequent
     _check_room(config, kinds, shape, stored)
     meta = config if config.experts != "maf" else replace(config, experts="affine")
     with torch.device("meta"):  # names and shapes without memory; masks of a MAF need values
-        expected = _new(meta, kinds, shape, aligned).state_dict()
+        expected = persistent_tensors(_new(meta, kinds, shape, aligned))
     if meta is config:
-        check_tensors("weights", expected, stored)
+        check_tensors("weights", expected, stored, optional=OPTIONAL)
     else:
-        check_tensors("weights", _but_experts(expected), _but_experts(stored))
+        check_tensors("weights", _but_experts(expected), _but_experts(stored), optional=OPTIONAL)
     model = _new(config, kinds, shape, aligned)
-    check_tensors("weights", model.state_dict(), stored, DIVISORS)
+    check_tensors("weights", persistent_tensors(model), stored, DIVISORS, OPTIONAL)
     if aligned and not torch.linalg.cond(stored["experts.matrix"].double()) < WORST_CONDITION:
         raise Mismatch("weights/experts.matrix is not invertible")
     model.load_state_dict(dict(stored))
+    if sum(p.numel() for p in model.parameters()) != record.training.parameters:
+        raise Mismatch("training.parameters is not the number of weights")
+    _check_answers(model.eval())
     return model
+
+
+@torch.no_grad()
+def _check_answers(model: SequentialVAE) -> None:
+    """Refuse weights with which ordinary rows, or the histories of training, lead nowhere."""
+    steps = torch.tensor([-ORDINARY, 0.0, ORDINARY]).reshape(3, *[1] * len(model.shape))
+    latents = torch.cat(model.encode(model.centre + steps * model.scale))
+    experts = model.experts
+    states = experts.centre + steps.reshape(3, 1) * experts.spread
+    means = experts.conditional_mean(states.repeat(1, model.lags))
+    for name, found in (("encoder", latents), ("experts", means)):
+        if not (found.abs() <= LARGEST_LATENT).all():
+            raise Mismatch(f"weights of the {name} give no usable latents")
 
 
 def _but_experts(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

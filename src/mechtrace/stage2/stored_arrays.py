@@ -75,6 +75,8 @@ OFFSETS = {
 #: Arrays that older models lack.
 OPTIONAL = {"reference_seed": Field("", "i", "not negative")}
 REFERENCE = "reference_"
+#: Bytes of a number of each kind.
+ITEMSIZES = {"f": (4, 8), "i": (4, 8), "u": (1,)}
 
 
 def check_arrays(record: FitRecord, stored: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -143,7 +145,8 @@ def check_array(name: str, field: Field, array: np.ndarray, sizes: dict[str, int
     axes = field.axes.removesuffix(" or 0").split()
     if field.axes.endswith(" or 0") and array.shape == (0,):
         return
-    if array.dtype.kind != field.kind or array.ndim != len(axes):
+    known = array.dtype.kind == field.kind and array.dtype.itemsize in ITEMSIZES[field.kind]
+    if not known or array.ndim != len(axes):
         raise Mismatch(f"array {name} is {array.dtype} with {array.ndim} axes")
     expected = tuple(sizes.setdefault(axis, n) for axis, n in zip(axes, array.shape, strict=True))
     if array.shape != expected:
