@@ -252,9 +252,8 @@ def bombs(data: bytes, size: int = 400_000_000) -> Iterator[tuple[str, bytes]]:
     yield "compressed manifest", zipped({**content, "manifest.json": padded}, deflated)
     del padded
     yield "compressed arrays", sealed({**content, "arrays.npz": _zip_of_zeros(size)})
-    head = "{'descr': '<f8', 'fortran_order': False, 'shape': (%d, 1000), }\n" % (size // 8000)
-    claim = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode()
-    yield "header of an array", sealed({**content, "arrays.npz": _npz({"axes/matrix.npy": claim})})
+    head = _npy_header(f"({size // 8000}, 1000)")
+    yield "header of an array", sealed({**content, "arrays.npz": _npz({"axes/matrix.npy": head})})
     header = json.dumps(
         {"centre": {"dtype": "F32", "shape": [size // 4], "data_offsets": [0, size]}}
     ).encode()
@@ -282,14 +281,19 @@ def bombs(data: bytes, size: int = 400_000_000) -> Iterator[tuple[str, bytes]]:
     yield "size of pictures", sealed({**content, "manifest.json": text})
 
 
+def _npy_header(shape: str) -> bytes:
+    head = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head
+
+
 def _zip_of_zeros(size: int) -> bytes:
     out = io.BytesIO()
-    head = "{'descr': '<f8', 'fortran_order': False, 'shape': (%d,), }\n" % (size // 8)
+    head = _npy_header(f"({size // 8},)")
     with (
         zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as file,
         file.open("a.npy", "w") as member,
     ):
-        member.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode())
+        member.write(head)
         for _ in range(size // 10**6):
             member.write(bytes(10**6))
     return out.getvalue()

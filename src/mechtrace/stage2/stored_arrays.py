@@ -18,7 +18,7 @@ from .model_selection import joined
 from .observation_models import PLAIN, canonical, parse
 
 #: Largest magnitude: its square and its reciprocal are far from the limits of float64.
-LARGEST = 1e15
+LARGEST = 1e30
 #: Smallest eigenvalue of a covariance and of a Gram matrix, relative to the largest.
 LEAST_EIGENVALUE, ROUNDING = 1e-12, 1e-6
 
@@ -56,7 +56,7 @@ STATISTICS = {
     "pure_group": Field("m or 0", "i", "not negative"),
     "support/centre": Field("d"),
     "support/root": Field("d d", values="invertible"),
-    "support/limit": Field("", values="positive or infinite"),
+    "support/limit": Field("", values="not negative or infinite"),
     "choice": Field("bytes", "u"),
 }
 #: Of each observation model, and of each basis correction.
@@ -64,7 +64,7 @@ BLOCK = {
     "means": Field("K p"),
     "noise": Field("p p", values="definite"),
     "time": Field("", values="positive"),
-    "limit": Field("", values="positive or infinite"),
+    "limit": Field("", values="not negative or infinite"),
 }
 OFFSETS = {
     "stacking": Field("K K"),
@@ -151,7 +151,7 @@ def check_array(name: str, field: Field, array: np.ndarray, sizes: dict[str, int
     expected = tuple(sizes.setdefault(axis, n) for axis, n in zip(axes, array.shape, strict=True))
     if array.shape != expected:
         raise Mismatch(f"array {name} has the shape {array.shape}, not {expected}")
-    if field.kind != "u" and not _holds(np.asarray(array, float), field.values):
+    if field.kind != "u" and array.size and not _holds(np.asarray(array, float), field.values):
         raise Mismatch(f"array {name} is not {field.values}")
 
 
@@ -161,13 +161,15 @@ def _holds(values: np.ndarray, condition: str) -> bool:
     known = values
     if special == "unknown":
         known = values[~np.isnan(values)]
+        if not known.size:
+            return False
     elif special == "infinite":
         known = values[values != np.inf]
     if not (np.abs(known) <= LARGEST).all():
         return False
     match what:
         case "not negative":
-            return bool((known >= 0).all())
+            return bool((known >= -(ROUNDING**2) * np.abs(known).max(initial=0.0)).all())
         case "positive":
             return bool((known >= 1 / LARGEST).all())
         case "invertible":
@@ -185,4 +187,4 @@ def _is_covariance(matrices: np.ndarray, least: float) -> bool:
     smallest, largest = eigenvalues[..., 0], eigenvalues[..., -1]
     if least > 0:
         return bool((smallest >= np.maximum(least * largest, 1 / LARGEST)).all())
-    return bool((smallest >= least * largest).all())
+    return bool((smallest >= least * largest - 1 / LARGEST).all())

@@ -196,7 +196,13 @@ class KeypointFrontend:
         wanted = directions.new_zeros((*directions.shape[:1], 2 * POINTS), dtype=torch.float32)
         expected = points.state_dict() | {"directions": wanted}
         check_tensors("frontend", expected, tensors, divisors=("scale",))
+        if not torch.allclose(directions @ directions.T, torch.eye(len(directions)), atol=1e-3):
+            raise Mismatch("frontend/directions are not orthonormal")
         points.load_state_dict(weights)
+        with torch.no_grad():
+            ordinary = points.centre + points.scale * torch.tensor([-3.0, 0.0, 3.0])[:, None, None]
+            if not torch.isfinite(points(ordinary)).all():
+                raise Mismatch("weights of the frontend give no key points")
         return cls(points, directions.numpy())
 
     def decode(self, channels: Tensor) -> Tensor:
