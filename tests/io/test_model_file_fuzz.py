@@ -55,6 +55,16 @@ def test_damage_without_new_checksums_is_refused(data, path) -> None:
     assert refused > 110  # a flipped date of a member, say, does no harm
 
 
+@pytest.mark.parametrize("flag", [0x1, 0x40])
+def test_members_that_claim_to_be_encrypted_are_refused(data, path, flag) -> None:
+    forged = bytearray(data)
+    place = data.index(b"PK\x01\x02")
+    forged[place + 8 : place + 10] = flag.to_bytes(2, "little")
+    path.write_bytes(forged)
+    with pytest.raises(StoreError, match=r"usable model|damaged"):
+        mt.load(path)
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_swapped_members_are_refused(data, path, seed) -> None:
     path.write_bytes(models.swapped(data, seed))

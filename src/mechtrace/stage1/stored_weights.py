@@ -21,8 +21,8 @@ from .fit_record import Evaluation, FitRecord
 from .trainer import Trainer, TrainState
 from .vae import SequentialVAE
 
-#: Tensors by which something is divided.
-DIVISORS = ("scale", "spread", "base.scale", "unit")
+#: Tensors by which something is divided; the last two are of flows.
+DIVISORS = ("scale", "spread", "unit", "base.scale", "base._1")
 #: Of channels that float32 cannot hold; most files lack them.
 OPTIONAL = ("origin", "unit")
 #: Standard deviations of an ordinary value, and the largest latent that one can lead to.
