@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import FrozenInstanceError, fields
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,9 +18,9 @@ from mechtrace.config import (
     FitConfig,
     ModelConfig,
     RunConfig,
-    read_toml,
 )
 from mechtrace.errors import ConfigError
+from mechtrace.io.settings_file import read_toml
 
 NAN, INF = float("nan"), float("inf")
 
@@ -210,34 +209,8 @@ def test_text_with_quotes_round_trips() -> None:
     assert tomllib.loads(config.to_toml())["fit"]["device"] == 'a"b\\c'
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("[train]\nlr = 1", r"unknown table \[train\]; put settings under \[model\], \[fit\] or"),
-        ("latents = 3", r"unknown table \[latents\]"),
-        ("[model]\nlatents 3", "is not valid TOML"),
-        ("[model]\nlatents = 3\nlatents = 4", "is not valid TOML"),
-        ("\udcff", "is not valid TOML"),
-    ],
-)
-def test_bad_files_are_named(tmp_path: Path, text: str, message: str) -> None:
-    path = tmp_path / "run.toml"
-    path.write_bytes(text.encode("utf-8", "surrogateescape"))
-    with pytest.raises(ConfigError, match=message) as caught:
-        read_toml(path)
-    assert str(caught.value).startswith(f"{path}: ")
-    assert "\n" not in str(caught.value)
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"none\.toml: cannot be read"):
-        read_toml(tmp_path / "none.toml")
-    with pytest.raises(ConfigError, match="cannot be read"):
-        read_toml(tmp_path)
-
-
-def test_an_unknown_setting_in_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "run.toml"
-    path.write_text("[fit]\nlearning_rate = 0.1\n")
-    with pytest.raises(ConfigError, match="no setting 'learning_rate'"):
-        RunConfig.from_options(**read_toml(path))
+def test_a_temporal_encoder_has_few_layers() -> None:
+    assert ModelConfig(encoder="temporal", layers=16).layers == 16
+    with pytest.raises(ConfigError, match="17 of a temporal encoder; make it at most 16"):
+        ModelConfig(encoder="temporal", layers=17)
+    assert ModelConfig(layers=17).layers == 17

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import inspect
-import math
-import tomllib
+import reprlib
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args, get_origin, get_type_hints
 
 from .errors import ConfigError
@@ -18,6 +17,9 @@ if TYPE_CHECKING:
 EXPERTS = ("affine", "nonparametric", "spline", "maf")
 #: Default number of weight layers of each kind of expert.
 EXPERT_LAYERS = {"affine": 2, "nonparametric": 3, "spline": 3, "maf": 3}
+
+#: Layers of a temporal encoder, at most: it looks back 2^layers rows.
+MOST_DILATIONS = 16
 
 
 def _setting(default: Any, meaning: str) -> Any:
@@ -68,6 +70,9 @@ class ModelConfig:
         _at_least(self, 0, "context", "beta", "gamma", "shrinkage")
         if not self.noise_floor > 0:
             raise ConfigError(f"noise_floor = {self.noise_floor}", fix="make it positive")
+        if self.encoder == "temporal" and self.layers > MOST_DILATIONS:
+            fix = f"make it at most {MOST_DILATIONS}: each layer looks back twice as far"
+            raise ConfigError(f"layers = {self.layers} of a temporal encoder", fix=fix)
 
     @property
     def depth_of_experts(self) -> int:
@@ -225,46 +230,6 @@ DATA_SETTINGS = {
 }
 
 
-def read_toml(path: Path) -> dict[str, Any]:
-    """Read the tables [model] and [fit] of a TOML file as flat settings; [data] stays a table."""
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        fix = "check the path" if not path.exists() else "name a file that can be read"
-        what = f"cannot be read ({error.strerror})"
-        raise ConfigError(what, where=str(path), fix=fix) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        fix = "`mechtrace fit --write-config FILE` writes one to start from"
-        raise ConfigError(f"is not valid TOML ({error})", where=str(path), fix=fix) from error
-    options: dict[str, Any] = {}
-    for group, values in content.items():
-        if group not in ("model", "fit", "data") or not isinstance(values, dict):
-            fix = "put settings under [model], [fit] or [data]"
-            raise ConfigError(f"has an unknown table [{group}]", where=str(path), fix=fix)
-        if group == "data":
-            options["data"] = _checked_data(values, path)
-        else:
-            options |= values
-    return options
-
-
-def _checked_data(values: dict[str, Any], path: Path) -> dict[str, Any]:
-    for name, value in values.items():
-        where = f"{path}, [data]"
-        if name not in DATA_SETTINGS:
-            known = ", ".join(DATA_SETTINGS)
-            raise ConfigError(f"there is no setting {name!r}", where=where, fix=f"use {known}")
-        if name == "channels":
-            good = isinstance(value, list) and all(isinstance(item, str) for item in value)
-        else:
-            good = is_a(value, float if name in ("gap", "rate") else str)
-        if not good:
-            kinds = {"channels": "a list of names", "gap": "a number", "rate": "a number"}
-            fix = f"make it {kinds.get(name, 'text')}"
-            raise ConfigError(f"{name} = {value!r}", where=where, fix=fix)
-    return values
-
-
 def _toml_table(values: Mapping[str, Any], meanings: Mapping[str, str]) -> Table:
     import tomlkit
 
@@ -284,7 +249,7 @@ def _check_kinds(config: Any) -> None:
     """Check the type of every value; numpy scalars become plain numbers."""
     for name, hint in get_type_hints(type(config)).items():
         value = getattr(config, name)
-        if hasattr(value, "item"):
+        if getattr(value, "ndim", None) == 0:
             value = value.item()
             object.__setattr__(config, name, value)
         optional = type(None) in get_args(hint)
@@ -293,20 +258,36 @@ def _check_kinds(config: Any) -> None:
         kinds = get_args(hint) if optional else (hint,)
         if get_origin(kinds[0]) is Literal:
             allowed = get_args(kinds[0])
-            if value not in allowed:
-                raise ConfigError(f"{name} = {value!r}", fix=f"use one of {', '.join(allowed)}")
+            if not (isinstance(value, str) and value in allowed):
+                what = f"{name} = {_shown(value)}"
+                raise ConfigError(what, fix=f"use one of {', '.join(allowed)}")
         elif not is_a(value, kinds[0]):
-            raise ConfigError(f"{name} = {value!r}", fix=f"make it {KIND_NAMES[kinds[0]]}")
+            fix = f"make it {KIND_NAMES[kinds[0]]}"
+            raise ConfigError(f"{name} = {_shown(value)}", fix=fix)
 
 
-KIND_NAMES = {int: "a whole number", float: "a finite number", bool: "true or false", str: "text"}
+def _shown(value: Any) -> str:
+    """Quote a value; a long or deeply nested one only in part."""
+    if isinstance(value, int) and abs(value) >= 2**63:
+        return "a number of 19 digits or more"
+    return repr(value) if isinstance(value, str) and len(value) < 60 else reprlib.repr(value)
+
+
+KIND_NAMES = {
+    int: "a whole number below 2^63",
+    float: "a finite number",
+    bool: "true or false",
+    str: "text",
+}
 
 
 def is_a(value: Any, kind: type) -> bool:
     """Return whether a value has the type of a setting; an int is a float, a bool is no int."""
     if kind is float:
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        return number and math.isfinite(value)
+        return number and abs(value) <= sys.float_info.max
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
     return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
 
 

@@ -181,7 +181,8 @@ device, graph
         """Take over a trained run: validate it, measure its noise, align its axes."""
         from ._runtime import progress as listening
         from .identifiability.aligner import axes_of_run
-        from .stage1.fit_record import AxesRecord, EvidenceRecord, decode, plain
+        from .io.typed_json import decode, plain
+        from .stage1.fit_record import AxesRecord, EvidenceRecord
         from .stage2.measure import measure_statistics
 
         record, statistics = run.validated(), measure_statistics(run)
@@ -216,7 +217,8 @@ device, graph
         """
         from ._runtime import progress as listening
         from .identifiability.aligned_model import refit_experts
-        from .stage1.fit_record import EvidenceRecord, RefitRecord, decode, plain
+        from .io.typed_json import decode, plain
+        from .stage1.fit_record import EvidenceRecord, RefitRecord
         from .stage1.fit_run import FitRun
         from .stage2.measure import measure_statistics
 

@@ -21,8 +21,9 @@ from mechtrace.identifiability import (
 )
 from mechtrace.identifiability.aligned_model import AlignedModel, _copy_affine
 from mechtrace.identifiability.rotation_test import random_rotations
+from mechtrace.io.typed_json import decode, plain
 from mechtrace.stage1.experts import AlignedExperts
-from mechtrace.stage1.fit_record import AxesRecord, RefitRecord, decode, plain
+from mechtrace.stage1.fit_record import AxesRecord, RefitRecord
 
 
 @pytest.fixture(scope="module")

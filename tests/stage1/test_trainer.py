@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ import mechtrace as mt
 from mechtrace.config import FitConfig, RunConfig
 from mechtrace.data.segments import subsample_runs
 from mechtrace.errors import ConfigError, DeadExpert, Diverged, FitWarning, StoreError
-from mechtrace.io.model_file import read_archive
+from mechtrace.io.model_file import read_archive, versions, write_archive
 from mechtrace.stage1 import encoding as latents
 from mechtrace.stage1.fit_run import FitRun
 from mechtrace.stage1.trainer import Interrupted, learning_rate, resolve_device
@@ -181,6 +182,65 @@ def test_resume_refuses_other_data_and_settings(panel, world, small, tmp_path):
         mt.Trace(**small).fit(panel, progress=False, checkpoint=model, resume=True)
     with pytest.raises(StoreError, match="nothing to resume"):
         mt.Trace(**small).fit(panel, progress=False, resume=True)
+
+
+@pytest.mark.parametrize("package", ["mechtrace", "torch"])
+def test_resume_refuses_a_checkpoint_of_another_version(
+    panel, small, tmp_path, monkeypatch, package
+):
+    """Other versions may round otherwise: the fit would not be that of one run."""
+    checkpoint = tmp_path / "run.ckpt"
+    settings = small | {"steps": 20, "evaluations": 2}
+    monkeypatch.setattr("mechtrace.stage1.fit_run.validate_model", lambda *_: None)
+    mt.Trace(**settings).fit(panel, progress=False, checkpoint=checkpoint)
+    now = versions()
+    monkeypatch.setattr("mechtrace.stage1.fit_run.versions", lambda: now | {package: "99.0"})
+    with pytest.raises(StoreError, match=rf"{package} {re.escape(now[package])}, not 99\.0; "):
+        mt.Trace(**settings).fit(panel, progress=False, checkpoint=checkpoint, resume=True)
+    mt.load(checkpoint)  # its weights stay readable
+
+
+FORGED_STATES = {
+    "counters": lambda a: a.meta.pop("counters"),
+    "counters.step is 'x'": lambda a: a.meta["counters"].update(step="x"),
+    "counters.stale is '-1'": lambda a: a.meta["counters"].update(stale=-1),
+    "counters contradict": lambda a: a.meta["counters"].update(step=10**9),
+    "contradict each other": lambda a: a.meta["counters"].update(history=[]),
+    "no tensor training/weights/start_mean": lambda a: a.tensors["training"].pop(
+        "weights/start_mean"
+    ),
+    "training/optimiser/exp_avg/start_mean is not finite": lambda a: a.tensors["training"][
+        "optimiser/exp_avg/start_mean"
+    ].fill_(torch.nan),
+    "training/optimiser/step/start_mean is torch.float64": lambda a: a.tensors["training"].update(
+        {"optimiser/step/start_mean": torch.zeros((), dtype=torch.float64)}
+    ),
+    "no tensor weights/start_root": lambda a: a.tensors["weights"].pop("start_root"),
+    "unknown tensor training/odd": lambda a: a.tensors["training"].update(odd=torch.ones(3)),
+}
+
+
+@pytest.fixture(scope="module")
+def checkpoint_of_a_fit(panel, tmp_path_factory):
+    path = tmp_path_factory.mktemp("checkpoint") / "run.ckpt"
+    settings = {"latents": 4, "hidden": 16, "steps": 20, "batch": 12, "evaluations": 2}
+    settings["align"] = False
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mechtrace.stage1.fit_run.validate_model", lambda *_: None)
+        mt.Trace(**settings).fit(panel, progress=False, checkpoint=path)
+    return path, settings
+
+
+@pytest.mark.parametrize("message", FORGED_STATES)
+def test_resume_refuses_a_forged_state(checkpoint_of_a_fit, panel, tmp_path, message):
+    path, settings = checkpoint_of_a_fit
+    archive = read_archive(path)
+    FORGED_STATES[message](archive)
+    write_archive(tmp_path / "forged.ckpt", archive)
+    with pytest.raises(StoreError, match=message):
+        mt.Trace(**settings).fit(
+            panel, progress=False, checkpoint=tmp_path / "forged.ckpt", resume=True
+        )
 
 
 def test_divergence_is_an_error_with_advice(panel, small):

@@ -14,6 +14,7 @@ from mechtrace.identifiability.additive_decoder import ADDITIVE_DECODER, additiv
 from mechtrace.identifiability.transitions import Transitions, TransitionSplit
 from mechtrace.io.frames import ArrayFrames
 from mechtrace.io.model_file import read_archive, write_archive
+from mechtrace.io.typed_json import Mismatch
 from mechtrace.metrics import linear_r2
 from mechtrace.stage1.fit_run import MOST_PIXELS, FitRun, _default_batch
 from mechtrace.vision.keypoint_frontend import (
@@ -174,3 +175,25 @@ def test_a_stored_model_keeps_the_projection_that_its_noise_was_measured_with(
         np.linalg.matrix_rank(mt.load(tmp_path / "older.mechtrace").model_.observable_subspace)
         == 1
     )
+
+
+FORGED_FRONTENDS = {
+    "pictures.size": lambda t: t.update(centre=torch.zeros(4, 4)),
+    "no tensor frontend/weigh.bias": lambda t: t.pop("weigh.bias"),
+    r"frontend/directions is torch.float32 \(2, 3\)": lambda t: t.update(
+        directions=torch.zeros(2, 3)
+    ),
+    "directions are not orthonormal": lambda t: t.update(directions=torch.ones(2, 8)),
+    "frontend/scale is not positive": lambda t: t.update(scale=torch.zeros(())),
+    "give no key points": lambda t: t["look.0.weight"].fill_(3e38),
+}
+
+
+@pytest.mark.parametrize("message", FORGED_FRONTENDS)
+def test_forged_frontends_are_named(message) -> None:
+    frontend = KeypointFrontend(KeyPoints((16, 12)), np.eye(8, dtype=np.float32)[:2])
+    tensors = {name: tensor.clone() for name, tensor in frontend.tensors().items()}
+    assert KeypointFrontend.from_tensors((16, 12), tensors).channels == frontend.channels
+    FORGED_FRONTENDS[message](tensors)
+    with pytest.raises(Mismatch, match=message):
+        KeypointFrontend.from_tensors((16, 12), tensors)

@@ -113,7 +113,8 @@ def fit(
       mechtrace fit runs.csv --config run.toml --out gait.mechtrace
     """
     from .._runtime.process import atomic_path
-    from ..config import RunConfig, read_toml
+    from ..config import RunConfig
+    from ..io.settings_file import read_toml
     from .inputs import read_labelled
 
     settings: dict[str, Any] = read_toml(config) if config else {}

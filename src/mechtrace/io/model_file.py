@@ -9,7 +9,11 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
+import os
 import platform
+import re
+import struct
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,6 +26,8 @@ from .._runtime.process import atomic_path
 from ..config import RunConfig
 from ..errors import StoreError
 from .parts import Preparation
+from .regular_file import open_regular_file
+from .typed_json import Count, Mismatch, decode, parse_json, usable
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,6 +36,17 @@ FORMAT = "mechtrace"
 SCHEMA = 3  # `_upgraded` says what changed
 #: Former names of what is stored of an axis.
 AXIS_NAMES = {"block": "subspace", "cost": "rotation_loss"}
+#: What the readers of zip archives and headers raise on damaged ones.
+DAMAGED = (
+    zipfile.BadZipFile, zipfile.LargeZipFile, EOFError, OSError, LookupError, ValueError,
+    TypeError, RuntimeError, OverflowError, struct.error,
+)  # fmt: skip
+ENCRYPTED = 0x1  # flag of a member
+#: The header that numpy writes before a plain array.
+NPY_HEADER = re.compile(
+    r"\{'descr': '([<>|=][fiubU]\d{1,4})', 'fortran_order': (True|False),"
+    r" 'shape': \(((?:\d{1,18}, ?)*(?:\d{1,18})?)\), \} *\n"
+)
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # a fixed date, so that the same model gives the same bytes
 
 
@@ -85,8 +102,27 @@ def write_archive(path: str | Path, archive: Archive) -> None:
             out.writestr(zipfile.ZipInfo(name, _EPOCH), data)
 
 
+@dataclass(frozen=True)
+class _Member:
+    """What the manifest says of a member."""
+
+    sha256: str
+    bytes: Count
+
+
+@dataclass(frozen=True)
+class _Manifest:
+    """The content of `manifest.json`; `meta` is checked by who reads it."""
+
+    format: str
+    schema: Count
+    kind: str
+    members: dict[str, _Member]
+    meta: dict[str, Any]
+
+
 def read_archive(path: str | Path) -> Archive:
-    """Read and verify an archive.
+    """Read and verify an archive; never more is allocated than a few times the file's size.
 
     Raises
     ------
@@ -94,26 +130,24 @@ def read_archive(path: str | Path) -> Archive:
         If there is no such file, or it is truncated, altered, foreign or newer.
     """
     path = Path(path)
-    if not path.exists():
-        raise StoreError("there is no such file", where=str(path), fix="check the path")
-    if path.is_dir():
-        raise StoreError("is a folder, not a stored model", where=str(path), fix="name the file")
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return _read_members(archive, str(path))
-    except (zipfile.BadZipFile, EOFError, OSError, KeyError, NotImplementedError) as error:
-        what = "is not a mechtrace file, or it is truncated or damaged"
-        fix = "save the model again or copy the file again"
-        raise StoreError(what, where=str(path), fix=fix) from error
+    with open_regular_file(path, StoreError, "a stored model") as file, usable(str(path)):
+        try:
+            with zipfile.ZipFile(file) as archive:
+                return _read_members(archive, str(path), os.fstat(file.fileno()).st_size)
+        except DAMAGED as error:
+            what = "is not a mechtrace file, or it is truncated or damaged"
+            fix = "save the model again or copy the file again"
+            raise StoreError(what, where=str(path), fix=fix) from error
 
 
-def _read_members(archive: zipfile.ZipFile, where: str) -> Archive:
+def _read_members(archive: zipfile.ZipFile, where: str, size: int) -> Archive:
+    _check_sizes(archive, size)
     text = archive.read("manifest.json")
     try:
-        manifest = json.loads(text)
-        genuine = manifest["format"] == FORMAT
-        schema = int(manifest["schema"])
-    except (ValueError, KeyError, TypeError) as error:
+        stored = parse_json(text, "manifest.json")
+        genuine = stored["format"] == FORMAT
+        schema = decode(Count, stored["schema"], "schema")
+    except (Mismatch, LookupError, TypeError) as error:
         raise StoreError("is not a mechtrace file", where=where, fix="check the path") from error
     if not genuine:
         raise StoreError("is not a mechtrace file", where=where, fix="check the path")
@@ -122,33 +156,83 @@ def _read_members(archive: zipfile.ZipFile, where: str) -> Archive:
         raise StoreError(what, where=where, fix="upgrade mechtrace")
     if archive.comment.decode("ascii", "replace") != _digest(text):
         raise _altered(where, "manifest.json")
-    members = manifest["members"]
+    manifest = decode(_Manifest, stored, "manifest")
+    members = manifest.members
     if {*members, "manifest.json"} != set(archive.namelist()):
         raise _altered(where, "its list of members")
     data = {}
     for name, facts in members.items():
-        if archive.getinfo(name).file_size != facts["bytes"]:
+        if archive.getinfo(name).file_size != facts.bytes:
             raise _altered(where, name)
         data[name] = archive.read(name)
-        if _digest(data[name]) != facts["sha256"]:
+        if _digest(data[name]) != facts.sha256:
             raise _altered(where, name)
-    return _upgraded(_unpack(manifest["kind"], manifest["meta"], data), schema)
+    content = _unpack(manifest.kind, manifest.meta, data)
+    try:
+        return _upgraded(content, schema)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise Mismatch(f"format {schema} has other fields") from error
+
+
+def _check_sizes(archive: zipfile.ZipFile, size: int) -> None:
+    """Refuse members that are not in the file as they are: compressed, overlapping or repeated."""
+    for member in archive.infolist():
+        stored = member.compress_type == zipfile.ZIP_STORED and not member.flag_bits & ENCRYPTED
+        if not stored or member.file_size != member.compress_size:
+            raise Mismatch(f"{member.filename[:40]!r} is compressed")
+    names = archive.namelist()
+    if len(set(names)) < len(names) or sum(m.file_size for m in archive.infolist()) > size:
+        raise Mismatch("its members are larger than the file")
 
 
 def _unpack(kind: str, meta: dict[str, Any], data: Mapping[str, bytes]) -> Archive:
+    suffix = ".safetensors"
+    for name in data:
+        if name not in ("card.md", "arrays.npz") and not name.endswith(suffix):
+            raise Mismatch(f"unknown member {name[:40]!r}")
+    return Archive(
+        kind=kind,
+        meta=meta,
+        tensors={
+            n.removesuffix(suffix): _read_tensors(n, d)
+            for n, d in data.items()
+            if n.endswith(suffix)
+        },
+        arrays=_read_arrays(data["arrays.npz"]),
+        card=data["card.md"].decode(),
+    )
+
+
+def _read_tensors(member: str, data: bytes) -> dict[str, Tensor]:
+    from safetensors import SafetensorError
     from safetensors.torch import load
 
-    suffix = ".safetensors"
-    with np.load(io.BytesIO(data["arrays.npz"]), allow_pickle=False) as arrays:
-        return Archive(
-            kind=kind,
-            meta=meta,
-            tensors={
-                n.removesuffix(suffix): load(d) for n, d in data.items() if n.endswith(suffix)
-            },
-            arrays={name: arrays[name] for name in arrays.files},
-            card=data["card.md"].decode(),
-        )
+    try:  # sizes are checked against the data before anything is allocated
+        return load(data)
+    except (SafetensorError, LookupError, ValueError, TypeError, RuntimeError) as error:
+        raise Mismatch(f"{member[:40]} holds no tensors") from error
+
+
+def _read_arrays(data: bytes) -> dict[str, np.ndarray]:
+    """Read an npz; headers are compared with the bytes that follow, nothing is evaluated."""
+    with zipfile.ZipFile(io.BytesIO(data)) as npz:
+        _check_sizes(npz, len(data))
+        return {name.removesuffix(".npy"): _array(name, npz.read(name)) for name in npz.namelist()}
+
+
+def _array(name: str, data: bytes) -> np.ndarray:
+    head = 10 if data[6:7] == b"\x01" else 12  # magic, version and the length of the header
+    (length,) = struct.unpack("<H" if head == 10 else "<I", data[8:head])
+    found = NPY_HEADER.fullmatch(data[head : head + length].decode("ascii"))
+    if data[:6] != b"\x93NUMPY" or found is None:
+        raise Mismatch(f"array {name[:60]!r} has no header of a plain array")
+    descr, fortran, dims = found.groups()
+    kind, shape = np.dtype(descr), tuple(int(side) for side in re.findall(r"\d+", dims))
+    body = len(data) - head - length
+    if not kind.itemsize or math.prod(shape) * kind.itemsize != body:
+        raise Mismatch(f"array {name[:60]!r} does not have the size that its header says")
+    flat = np.frombuffer(data, kind, offset=head + length).copy()
+    return flat.reshape(shape[::-1]).T if fortran == "True" else flat.reshape(shape)
 
 
 def _upgraded(archive: Archive, schema: int) -> Archive:

@@ -6,16 +6,27 @@ older ones.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
-from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
 
 from .._runtime.progress import duration
 from ..config import RunConfig
 from ..data.panel import Panel
-from ..errors import DataError, MechtraceError, StoreError
+from ..errors import DataError, MechtraceError
 from ..io.parts import Preparation
+from ..io.typed_json import (
+    Count,
+    Mismatch,
+    NotNegative,
+    Positive,
+    Probability,
+    Size,
+    decode,
+    decode_fields,
+    plain,
+    usable,
+)
 
 
 @dataclass(frozen=True)
@@ -24,21 +35,21 @@ class DataRecord:
 
     regimes: tuple[str, ...]
     channels: tuple[str, ...]
-    shape: tuple[int, ...]  # of a row
+    shape: tuple[Size, ...]  # of a row
     source: str
     fingerprint: str
-    step: float | None  # usual step in time
+    step: Positive | None  # usual step in time
     preparation: Preparation
-    training_rows: int
-    training_series: dict[str, int]  # of each regime
-    held_out_series: dict[str, int]
+    training_rows: Count
+    training_series: dict[str, Count]  # of each regime
+    held_out_series: dict[str, Count]
 
 
 @dataclass(frozen=True)
 class PictureRecord:
     """Pictures, if the model reads them through a keypoint frontend."""
 
-    size: tuple[int, ...]
+    size: tuple[Size, ...]
     unexplained: float  # share of the variance of held-out pictures
 
 
@@ -46,7 +57,7 @@ class PictureRecord:
 class Evaluation:
     """One evaluation on held-out series."""
 
-    step: int
+    step: Count
     loss: float
     held_out_elbo: float
 
@@ -55,13 +66,13 @@ class Evaluation:
 class TrainingRecord:
     """The course of the training."""
 
-    steps: int
-    best_step: int
+    steps: Count
+    best_step: Count
     held_out_elbo: float | None  # nats per step, at the best step
-    seconds: float
+    seconds: NotNegative
     stopped_early: bool
     device: str
-    parameters: int
+    parameters: Count
     history: tuple[Evaluation, ...]
 
 
@@ -70,7 +81,7 @@ class ValidationRecord:
     """Figures of the checks after training."""
 
     gain_over_no_history: dict[str, float]  # nats per step, of each regime
-    unused_latents: int
+    unused_latents: Count
 
 
 @dataclass(frozen=True)
@@ -79,7 +90,7 @@ class EvidenceRecord:
 
     selected: tuple[str, ...]
     tried: tuple[str, ...]
-    errors: dict[str, float]
+    errors: dict[str, NotNegative]
 
 
 @dataclass(frozen=True)
@@ -90,7 +101,7 @@ class AxisRecord:
     by: tuple[str, ...]
     subspace: tuple[str, ...]
     rotation_loss: float
-    p_value: float
+    p_value: Probability
     used: bool
 
 
@@ -99,9 +110,9 @@ class AxisEvidenceRecord:
     """One kind of evidence about the axes."""
 
     kind: str
-    identified: int
+    identified: Count
     rotation_loss: float
-    p_value: float
+    p_value: Probability
     facts: dict[str, float]
 
 
@@ -121,8 +132,8 @@ class AxesRecord:
 class RefitRecord:
     """A refit of the experts in aligned coordinates."""
 
-    steps: int
-    gain: float  # nats per step on held-out series; 0: the experts were kept
+    steps: Count
+    gain: NotNegative  # nats per step on held-out series; 0: the experts were kept
 
 
 @dataclass(frozen=True)
@@ -157,17 +168,16 @@ class FitRecord:
     def from_dict(cls, stored: Mapping[str, Any], where: str = "") -> FitRecord:
         """Invert `to_dict`; an unknown, missing or wrongly typed field is a StoreError."""
         rest, top = dict(stored), {f.name for f in fields(DataRecord)}
-        try:
+        with usable(where):
             settings = _settings(rest.pop("settings", None))
             data = decode(DataRecord, {k: rest.pop(k) for k in top & rest.keys()})
             named = {_SECTIONS.get(section, section): value for section, value in rest.items()}
-            hints = {k: h for k, h in get_type_hints(cls).items() if k not in ("settings", "data")}
-            sections = _decode_fields(cls, hints, named, "")
-        except _Mismatch as error:
-            raise StoreError(
-                f"does not hold a usable model ({error})", where=where, fix="save the model again"
-            ) from error
-        return cls(settings, data, **sections)
+            sections = decode_fields(cls, named, defaults=True, without=("settings", "data"))
+            record = cls(settings, data, **sections)
+            for name, agrees in _agreements(record):
+                if not agrees:
+                    raise Mismatch(f"{name} does not agree with the other fields")
+        return record
 
     def check_channels(self, panel: Panel) -> None:
         """Refuse a panel whose rows are not like those of the fit."""
@@ -201,74 +211,50 @@ _SECTIONS = {
 }
 
 
-def plain(value: Any) -> Any:
-    """Dataclasses as dictionaries and tuples as lists, all the way down."""
-    if is_dataclass(value):
-        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
-    if isinstance(value, Mapping):
-        return {key: plain(each) for key, each in value.items()}
-    return [plain(each) for each in value] if isinstance(value, (tuple, list)) else value
-
-
-#: What `X | None` is made of, with and without names of `typing` in X.
-OPTIONAL = (UnionType, Union)
-
-
-class _Mismatch(Exception):
-    """A stored field is not what the schema says."""
-
-
-def decode(kind: Any, value: Any, name: str = "") -> Any:
-    """Invert `plain` for a type; a wrong value raises."""
-    origin, inner = get_origin(kind), get_args(kind)
-    if is_dataclass(kind):
-        if isinstance(value, Mapping):
-            hints = get_type_hints(kind)
-            return kind(**_decode_fields(kind, hints, value, name))  # type: ignore[operator]
-    elif origin in OPTIONAL:
-        return None if value is None else decode(inner[0], value, name)
-    elif origin is tuple:
-        if isinstance(value, (list, tuple)):
-            return tuple(decode(inner[0], v, f"{name}[{i}]") for i, v in enumerate(value))
-    elif origin is dict:
-        if isinstance(value, Mapping):
-            return {key: decode(inner[1], each, f"{name}.{key}") for key, each in value.items()}
-    elif origin is Literal:
-        if value in inner:
-            return value
-    elif isinstance(value, bool):
-        if kind is bool:
-            return value
-    elif isinstance(value, (int, float) if kind is float else kind):
-        return value
-    raise _Mismatch(f"{name or 'the record'} is {str(value)[:40]!r}")
-
-
-def _decode_fields(
-    kind: Any, hints: Mapping[str, Any], stored: Mapping[str, Any], name: str
-) -> dict[str, Any]:
-    """Values of the fields of a dataclass; only FitRecord may lack the optional ones."""
-    at = f"{name}." if name else ""
-    for key in stored:
-        if key not in hints:
-            raise _Mismatch(f"unknown field {at}{key}")
-    for key, hint in hints.items():
-        if key not in stored and (kind is not FitRecord or get_origin(hint) not in OPTIONAL):
-            raise _Mismatch(f"no field {at}{key}")
-    return {key: decode(hints[key], value, f"{at}{key}") for key, value in stored.items()}
-
-
 def _settings(stored: Any) -> RunConfig:
     known = RunConfig().options()
     if not isinstance(stored, Mapping):
-        raise _Mismatch("no field settings")
+        raise Mismatch("no field settings")
     for key in known:
         if key not in stored:
-            raise _Mismatch(f"no field settings.{key}")
+            raise Mismatch(f"no field settings.{key}")
     try:
         return RunConfig.from_options(**stored)
-    except MechtraceError as error:
-        raise _Mismatch(f"settings: {error}") from error
+    except (MechtraceError, TypeError) as error:
+        raise Mismatch(f"settings: {str(error)[:200]}") from error
+
+
+def _agreements(record: FitRecord) -> Iterator[tuple[str, bool]]:
+    """Fields that depend on others, each with whether it agrees with them."""
+    data, training, d = record.data, record.training, record.settings.model.latents
+    how, regimes = data.preparation, set(data.regimes)
+    yield "regimes", len(data.regimes) == len(regimes) > 0 and "" not in regimes
+    yield "shape", len(data.shape) in (1, 2)
+    yield "channels", len(data.channels) == len(set(data.channels)) > 0
+    yield "channels", len(data.shape) == 2 or len(data.channels) == data.shape[0]
+    yield "training_series", data.training_series.keys() == regimes
+    yield "held_out_series", data.held_out_series.keys() == regimes
+    yield "preparation.missing", how.missing in (None, "error", "gap", "interpolate")
+    for name in ("gap", "step", "rate"):
+        value = getattr(how, name)
+        yield f"preparation.{name}", value is None or value > 0
+    if how.rate is not None and data.step is not None:
+        yield "preparation.rate", 0.5 < how.rate * data.step < 2
+    yield "training.best_step", training.best_step <= training.steps
+    if record.pictures is not None:
+        yield "pictures.size", len(record.pictures.size) == 2 and len(data.shape) == 1
+    if record.validation is not None:
+        yield (
+            "health.gain_over_no_history",
+            (record.validation.gain_over_no_history.keys() == regimes),
+        )
+        yield "health.unused_latents", record.validation.unused_latents <= d
+    if record.axes is not None:
+        names = [axis.name for axis in record.axes.axes]
+        yield "axes.axes", len(names) == len(set(names)) == d
+        for number, axis in enumerate(record.axes.axes):
+            yield f"axes.axes[{number}].subspace", set(axis.subspace) <= set(names)
+        yield "axes.evidence", all(found.identified <= d for found in record.axes.evidence)
 
 
 def model_card(record: FitRecord) -> str:

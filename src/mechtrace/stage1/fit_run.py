@@ -23,6 +23,7 @@ from ..data.standardise import Standardiser
 from ..errors import DeadExpert, FitError, FitWarning, StoreError
 from ..io.model_file import Archive, read_archive, versions, write_archive
 from ..io.parts import Preparation
+from ..io.typed_json import Mismatch, decode, usable
 from ..vision.keypoint_frontend import KeypointFrontend, learn_frontend, unexplained_share
 from .experts import HALF_LOG_2PI, stack_history
 from .fit_record import (
@@ -33,6 +34,7 @@ from .fit_record import (
     TrainingRecord,
     ValidationRecord,
 )
+from .stored_weights import Counters, stored_state
 from .trainer import Batches, Listener, Trainer, TrainState, resolve_device
 from .vae import SequentialVAE
 
@@ -52,6 +54,9 @@ MOST_PIXELS = {"cpu": 1 << 21, "cuda": 1 << 25}
 UNUSED_SHARE = 0.9
 #: Nats per step and latent that an expert may lose on its training series before it is dead.
 TOLERANCE = 0.1
+
+#: Packages whose other versions may round otherwise: a resumed fit would differ.
+BIT_FOR_BIT = ("mechtrace", "torch")
 
 
 @dataclass(eq=False)
@@ -175,8 +180,10 @@ class FitRun:
                 where=str(path),
                 fix="fit again without resume, or name the checkpoint",
             )
-        counters = dict(archive.meta.pop("counters"))
-        record = FitRecord.from_dict(archive.meta, str(path))
+        meta = dict(archive.meta)
+        with usable(str(path)):
+            counters = decode(Counters, meta.pop("counters", None), "counters")
+        record = FitRecord.from_dict(meta, str(path))
         stored = record.settings.options()
         other = [
             f"{k} = {stored[k]!r}, not {v!r}"
@@ -185,25 +192,36 @@ class FitRun:
         ]
         if record.data.fingerprint != panel.fingerprint():
             other.append("other data")
+        other += [
+            f"{name} {record.versions.get(name)}, not {now}"
+            for name, now in versions().items()
+            if name in BIT_FOR_BIT and record.versions.get(name) != now
+        ]
         if other:
             raise StoreError(
                 f"was made with {'; '.join(other)}",
                 where=str(path),
-                fix="resume with the same data and settings, or fit anew",
+                fix="resume with the same data, settings and versions, or fit anew",
             )
-        run = cls.prepare(panel, config, stored_frontend(archive, record))
-        best = {f"best/{n}": archive.tensors["weights"][n] for n in run.trainer.parameters}
-        if counters["best_elbo"] is None:
-            counters["best_elbo"] = -math.inf
-        run.trainer.restore(TrainState(**counters, tensors=archive.tensors["training"] | best))
+        with usable(str(path)):
+            tensors = dict(archive.tensors)
+            run = cls.prepare(panel, config, stored_frontend(tensors, record))
+            run.trainer.restore(stored_state(counters, tensors, run.trainer))
         return run
 
 
-def stored_frontend(archive: Archive, record: FitRecord) -> KeypointFrontend | None:
-    """Return the keypoint frontend of a stored model, if it has one."""
-    if record.pictures is None or "frontend" not in archive.tensors:
+def stored_frontend(
+    tensors: dict[str, dict[str, Tensor]], record: FitRecord
+) -> KeypointFrontend | None:
+    """Take the keypoint frontend out of the tensors of a model that reads pictures."""
+    if record.pictures is None:
         return None
-    return KeypointFrontend.from_tensors(record.pictures.size, archive.tensors["frontend"])
+    if "frontend" not in tensors:
+        raise Mismatch("no tensors frontend")
+    frontend = KeypointFrontend.from_tensors(record.pictures.size, tensors.pop("frontend"))
+    if frontend.channels != record.data.channels:
+        raise Mismatch("channels are not those of the frontend")
+    return frontend
 
 
 def _default_batch(panel: Panel, length: int, device: torch.device) -> int:

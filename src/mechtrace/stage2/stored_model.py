@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import StoreError
 from ..identifiability.axes import Axes
 from ..io.model_file import Archive, read_archive, write_archive
-from ..stage1.experts import AlignedExperts
-from ..stage1.fit_record import FitRecord, model_card, plain
+from ..io.typed_json import Mismatch, plain, usable
+from ..stage1.fit_record import FitRecord, model_card
 from ..stage1.fit_run import stored_frontend
+from ..stage1.stored_weights import restored_network
 from ..stage1.vae import SequentialVAE
 from ..vision.keypoint_frontend import KeypointFrontend
 from ..vision.observable_subspace import observable_subspace
 from .pure_statistics import PureRegimeStatistics
+from .stored_arrays import check_arrays
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,23 +51,22 @@ class StoredModel:
     def load(cls, path: str | Path) -> StoredModel:
         """Read a stored model, or the best weights so far of a checkpoint."""
         archive = read_archive(path)
-        archive.meta.pop("counters", None)  # of a checkpoint
-        record, arrays = FitRecord.from_dict(archive.meta, str(path)), archive.arrays
-        config, regimes = record.settings.model, record.data.regimes
-        axes = Axes.unaligned(config.latents)
-        try:
-            model = SequentialVAE(config, len(regimes), record.data.shape)
-            if record.refit is not None and record.refit.gain > 0:
-                model.experts = AlignedExperts(model.new_experts())
-            model.load_state_dict(archive.tensors["weights"])
+        meta = {name: value for name, value in archive.meta.items() if name != "counters"}
+        record = FitRecord.from_dict(meta, str(path))
+        with usable(str(path)):
+            if archive.kind not in ("model", "checkpoint"):
+                raise Mismatch(f"it holds a {archive.kind[:40]}")
+            tensors = dict(archive.tensors)
+            if archive.kind == "checkpoint":
+                tensors.pop("training", None)
+            frontend = stored_frontend(tensors, record)
+            model = restored_network(record, tensors.pop("weights", {}))
+            for group in tensors:
+                raise Mismatch(f"unknown tensors {group[:60]}")
+            arrays = check_arrays(record, archive.arrays)
+            axes = Axes.unaligned(record.settings.model.latents)
             if record.axes is not None and "axes/matrix" in arrays:
-                axes = Axes.restored(plain(record.axes), arrays, regimes)
-            frontend = stored_frontend(archive, record)
-        except (KeyError, RuntimeError, TypeError, ValueError) as error:
-            raise StoreError(
-                f"does not hold a usable model ({str(error).splitlines()[0]})",
-                where=str(path),
-                fix="save the model again",
-            ) from error
+                axes = Axes.restored(plain(record.axes), arrays, record.data.regimes)
+            statistics = PureRegimeStatistics.from_arrays(arrays)
         model.observable_subspace = arrays.get("observable_subspace")
-        return cls(model, record, axes, PureRegimeStatistics.from_arrays(arrays), frontend)
+        return cls(model, record, axes, statistics, frontend)

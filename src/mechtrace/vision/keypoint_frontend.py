@@ -30,6 +30,8 @@ from ..data.panel import Panel
 from ..data.segments import Runs, find_runs
 from ..data.standardise import Standardiser
 from ..errors import FitWarning
+from ..io.tensor_schema import check_tensors
+from ..io.typed_json import Mismatch
 
 logger = logging.getLogger(__name__)
 
@@ -186,10 +188,22 @@ class KeypointFrontend:
     def from_tensors(cls, size: Sequence[int], tensors: dict[str, Tensor]) -> KeypointFrontend:
         """Restore a frontend for pictures of this size."""
         height, breadth = size
-        points, weights = KeyPoints((height, breadth)), dict(tensors)
-        directions = weights.pop("directions").numpy()
+        weights = dict(tensors)
+        directions = weights.pop("directions", torch.zeros(()))
+        if tensors.get("centre", directions).shape != (height, breadth):
+            raise Mismatch("pictures.size is not that of frontend/centre")
+        points = KeyPoints((height, breadth))
+        wanted = directions.new_zeros((*directions.shape[:1], 2 * POINTS), dtype=torch.float32)
+        expected = points.state_dict() | {"directions": wanted}
+        check_tensors("frontend", expected, tensors, divisors=("scale",))
+        if not torch.allclose(directions @ directions.T, torch.eye(len(directions)), atol=1e-3):
+            raise Mismatch("frontend/directions are not orthonormal")
         points.load_state_dict(weights)
-        return cls(points, directions)
+        with torch.no_grad():
+            ordinary = points.centre + points.scale * torch.tensor([-3.0, 0.0, 3.0])[:, None, None]
+            if not torch.isfinite(points(ordinary)).all():
+                raise Mismatch("weights of the frontend give no key points")
+        return cls(points, directions.numpy())
 
     def decode(self, channels: Tensor) -> Tensor:
         """Pictures (..., H, W) of channels (..., C)."""

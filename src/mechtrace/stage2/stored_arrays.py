@@ -1,0 +1,190 @@
+"""The schema of the arrays in a model file: one table, checked before anything reads them.
+
+A row gives the axes of an array (K regimes, d latents, L lags, p dimensions of an observation
+model; other letters are free, but the same everywhere), its type and what its values must be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from ..config import ModelConfig
+from ..io.typed_json import Mismatch, decode, parse_json
+from ..stage1.fit_record import EvidenceRecord, FitRecord
+from .model_selection import joined
+from .observation_models import PLAIN, canonical, parse
+
+#: Largest magnitude: its square and its reciprocal are far from the limits of float64.
+LARGEST = 1e30
+#: Smallest eigenvalue of a covariance and of a Gram matrix, relative to the largest.
+LEAST_EIGENVALUE, ROUNDING = 1e-12, 1e-6
+
+
+class Field(NamedTuple):
+    """Axes, kind of number (f, i or u, as numpy has it) and condition of an array."""
+
+    axes: str
+    kind: str = "f"
+    values: str = "finite"
+
+
+#: Arrays that lie in the file by these names. Groups can be absent as a whole.
+AXES = {
+    "axes/matrix": Field("d d", values="invertible"),
+    "axes/offset": Field("d"),
+}
+WEIGHTS = {
+    "axes/weights": Field("K L d d"),
+    "axes/error": Field("K L d d", values="not negative"),
+}
+OBSERVABLE = {"observable_subspace": Field("d d")}
+STATISTICS = {
+    "means": Field("K d"),
+    "spread": Field("d d", values="semidefinite"),
+    "noise": Field("K d d", values="semidefinite"),
+    "between": Field("d d", values="semidefinite"),
+    "surprise": Field("n T", values="not negative or unknown"),
+    "width": Field("d", values="not negative"),
+    "steps": Field("K", values="positive"),
+    "pure_error": Field("m U d", values="finite or unknown"),
+    "pure_past": Field("m U d", values="finite or unknown"),
+    "gram": Field("K K", values="semidefinite"),
+    "group": Field("n or 0", "i", "not negative"),
+    "pure_group": Field("m or 0", "i", "not negative"),
+    "support/centre": Field("d"),
+    "support/root": Field("d d", values="invertible"),
+    "support/limit": Field("", values="not negative or infinite"),
+    "choice": Field("bytes", "u"),
+}
+#: Of each observation model, and of each basis correction.
+BLOCK = {
+    "means": Field("K p"),
+    "noise": Field("p p", values="definite"),
+    "time": Field("", values="positive"),
+    "limit": Field("", values="not negative or infinite"),
+}
+OFFSETS = {
+    "stacking": Field("K K"),
+    "doubt": Field("K K", values="not negative"),
+    "series": Field("K K", values="semidefinite"),
+    "stretch": Field("K K", values="semidefinite"),
+}
+#: Arrays that older models lack.
+OPTIONAL = {"reference_seed": Field("", "i", "not negative")}
+REFERENCE = "reference_"
+#: Bytes of a number of each kind.
+ITEMSIZES = {"f": (4, 8), "i": (4, 8), "u": (1,)}
+
+
+def check_arrays(record: FitRecord, stored: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the arrays by their current names; raise `Mismatch` unless they fit the table."""
+    arrays = {canonical(name): array for name, array in stored.items()}
+    config = record.settings.model
+    sizes = {"K": len(record.data.regimes), "d": config.latents, "L": config.lags}
+    wanted: dict[str, tuple[Field, int]] = {}
+    for group in (AXES, WEIGHTS, OBSERVABLE):
+        if any(name in arrays for name in group):
+            wanted |= {name: (field, 0) for name, field in group.items()}
+    if any(name.startswith(REFERENCE) for name in arrays):
+        choice = f"{REFERENCE}choice"
+        if choice not in arrays:
+            raise Mismatch(f"no array {choice}")
+        check_array(choice, STATISTICS["choice"], arrays[choice], sizes)
+        evidence = check_evidence(arrays[choice].tobytes(), record)
+        wanted |= {f"{REFERENCE}{n}": row for n, row in _statistics(evidence, config)}
+        wanted |= {name: (field, 0) for name, field in OPTIONAL.items() if name in arrays}
+    for name in arrays.keys() ^ wanted.keys():
+        missing = "no" if name in wanted else "unknown"
+        raise Mismatch(f"{missing} array {name[:60]}")
+    for name, (field, p) in wanted.items():
+        sizes["p"] = p
+        check_array(name, field, arrays[name], sizes)
+    return arrays
+
+
+def check_evidence(text: bytes, record: FitRecord) -> EvidenceRecord:
+    """Decode the choice of observation models, which must be that of the record."""
+    content = parse_json(text, f"{REFERENCE}choice")
+    if isinstance(content, dict) and "blocks" in content:  # of earlier versions
+        content = {("selected" if k == "blocks" else k): v for k, v in content.items()}
+    found = decode(EvidenceRecord, content, f"{REFERENCE}choice")
+    selected, tried = (tuple(map(canonical, names)) for names in (found.selected, found.tried))
+    errors = {canonical(name): error for name, error in found.errors.items()}
+    evidence = EvidenceRecord(selected, tried, errors)
+    good = record.evidence is None or record.evidence == evidence
+    good &= bool(selected) and set(selected) <= set(tried) and PLAIN in tried
+    good &= len(set(selected)) == len(selected) and len(set(tried)) == len(tried)
+    try:
+        good &= all(parse(name)[1] <= record.data.training_rows for name in tried)
+    except ValueError:  # no such kind, or a size of thousands of digits
+        good = False
+    if not good:
+        raise Mismatch("evidence does not agree with the other fields")
+    return evidence
+
+
+def _statistics(
+    evidence: EvidenceRecord, config: ModelConfig
+) -> Iterator[tuple[str, tuple[Field, int]]]:
+    for name, field in STATISTICS.items():
+        yield name, (field, 0)
+    for model in evidence.tried:
+        p = config.latents * (3 if parse(model)[0] == "window_moments" else 1)
+        for part, field in BLOCK.items():
+            yield f"block/{model}/{part}", (field, p)
+    for name in dict.fromkeys((*evidence.tried, joined(evidence.selected))):
+        for part, field in OFFSETS.items():
+            yield f"offsets/{name}/{part}", (field, 0)
+
+
+def check_array(name: str, field: Field, array: np.ndarray, sizes: dict[str, int]) -> None:
+    """Compare one array with its row; free letters are entered into `sizes`."""
+    axes = field.axes.removesuffix(" or 0").split()
+    known = array.dtype.kind == field.kind and array.dtype.itemsize in ITEMSIZES[field.kind]
+    if not known or array.ndim != len(axes):
+        raise Mismatch(f"array {name} is {array.dtype} with {array.ndim} axes")
+    if field.axes.endswith(" or 0") and array.shape == (0,):
+        return
+    expected = tuple(sizes.setdefault(axis, n) for axis, n in zip(axes, array.shape, strict=True))
+    if array.shape != expected:
+        raise Mismatch(f"array {name} has the shape {array.shape}, not {expected}")
+    if field.kind != "u" and array.size and not _holds(np.asarray(array, float), field.values):
+        raise Mismatch(f"array {name} is not {field.values}")
+
+
+def _holds(values: np.ndarray, condition: str) -> bool:
+    """Whether values are what the table says."""
+    what, _, special = condition.partition(" or ")
+    known = values
+    if special == "unknown":
+        known = values[~np.isnan(values)]
+        if not known.size:
+            return False
+    elif special == "infinite":
+        known = values[values != np.inf]
+    if not (np.abs(known) <= LARGEST).all():
+        return False
+    match what:
+        case "not negative":
+            return bool((known >= -(ROUNDING**2) * np.abs(known).max(initial=0.0)).all())
+        case "positive":
+            return bool((known >= 1 / LARGEST).all())
+        case "invertible":
+            return bool(np.linalg.cond(known) < 1 / LEAST_EIGENVALUE)
+        case "definite" | "semidefinite":
+            return _is_covariance(known, LEAST_EIGENVALUE if what == "definite" else -ROUNDING)
+    return True
+
+
+def _is_covariance(matrices: np.ndarray, least: float) -> bool:
+    size = np.abs(matrices).max(axis=(-2, -1))
+    if (np.abs(matrices - matrices.mT).max(axis=(-2, -1)) > ROUNDING * size).any():
+        return False
+    eigenvalues = np.linalg.eigvalsh(matrices)
+    smallest, largest = eigenvalues[..., 0], eigenvalues[..., -1]
+    if least > 0:
+        return bool((smallest >= np.maximum(least * largest, 1 / LARGEST)).all())
+    return bool((smallest >= least * largest - 1 / LARGEST).all())
