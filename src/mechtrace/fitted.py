@@ -17,6 +17,7 @@ from .errors import DataError, NotFitted
 if TYPE_CHECKING:
     import pandas as pd
 
+    from .data.plausible import PlausibleRange
     from .diagnose import Diagnosis
     from .identifiability.mechanisms import Mechanisms
     from .stage1.vae import SequentialVAE
@@ -69,8 +70,11 @@ class FittedModel:
         Returns
         -------
         Panel
-            The prepared recordings.
+            The prepared recordings. Cells that are no plausible measurements, such as fill
+            values, are missing in it; a DataWarning names them.
         """
+        from .data.plausible import implausible_as_missing
+
         self._check_fitted("prepare recordings for")
         if not isinstance(data, Panel):
             from .data.read import read_frame
@@ -79,6 +83,10 @@ class FittedModel:
             data = read_frame(
                 data, how.missing, self.channels_, labelled=False, model_roles=how.columns
             ).panel
+        if data.shape == self.shape_:  # others are refused where they are used
+            # before a trend or an average spreads such a cell over others
+            centred = self.preparation_.detrend is not None
+            data = implausible_as_missing(data, self._plausible(), around_medians=centred)
         return self.preparation_.apply(data)
 
     def encode(self, panel: Panel | pd.DataFrame) -> list[np.ndarray]:
@@ -305,7 +313,10 @@ class FittedModel:
             frontend = frontend.to(torch.device("cpu"))
         gap = self.preparation_.gap if self.preparation_.rate is None else None
         step = self.record_.data.step
-        return Stream(model, statistics, self.regimes_, step, level, frontend, gap)
+        return Stream(
+            model, statistics, self.regimes_, step, level, frontend, gap,
+            self._plausible(), self.channels_,
+        )  # fmt: skip
 
     def _in_float64(self) -> SequentialVAE:
         """Return a copy in double precision, in which one row and a batch give the same."""
@@ -326,6 +337,13 @@ class FittedModel:
         self._check_fitted("save")
         parts = (self.model_, self.record_, self.axes_, self.statistics_, self.frontend_)
         StoredModel(*parts).save(path)
+
+    def _plausible(self) -> PlausibleRange:
+        """Return the range outside of which a cell is no measurement."""
+        from .data.plausible import PlausibleRange
+
+        read_by = self.model_ if self.frontend_ is None else self.frontend_
+        return PlausibleRange(*read_by.units())
 
     def _check_fitted(self, action: str) -> None:
         if not hasattr(self, "model_"):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from mechtrace.data import Panel, Runs, Standardiser, find_runs, standardise
+from mechtrace.errors import DataError
 
 
 def test_standardiser_uses_the_rows_of_the_runs_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,3 +54,19 @@ def test_images_have_one_scale_but_a_centre_per_pixel() -> None:
     assert found.scale.shape == (4, 5)
     dark = Panel.from_arrays(np.zeros((1, 5, 4, 4)))
     assert (Standardiser.fit(dark, find_runs(dark, by_regime=False)).scale == 1).all()
+
+
+@pytest.mark.parametrize("unit", [1e-30, 1e-3, 1.0, 1e25])
+@pytest.mark.parametrize("offset", [0.0, 1e7])
+def test_whether_a_channel_varies_does_not_depend_on_its_unit(unit: float, offset: float) -> None:
+    values = unit * (offset + np.random.default_rng(0).standard_normal((2, 60, 1)))
+    panel = Panel.from_arrays(values)
+    found = Standardiser.fit(panel, find_runs(panel, by_regime=False))
+    assert found.scale[0] == pytest.approx(values.std(), rel=1e-6)
+
+
+def test_values_whose_squares_overflow_are_refused_by_name() -> None:
+    values = np.random.default_rng(0).standard_normal((2, 60, 2)) * [1.0, 1e200]
+    panel = Panel.from_arrays(values, channels=["fine", "huge"])
+    with pytest.raises(DataError, match="'huge' are too large"):
+        Standardiser.fit(panel, find_runs(panel, by_regime=False))

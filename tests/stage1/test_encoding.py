@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,10 @@ import torch
 
 from mechtrace.config import ModelConfig
 from mechtrace.data.panel import Panel
+from mechtrace.data.segments import CropSampler, training_runs
 from mechtrace.stage1 import encoding as latents
 from mechtrace.stage1.encoding import encode
+from mechtrace.stage1.trainer import Batches
 from mechtrace.stage1.vae import SequentialVAE
 
 ENCODERS = ["mlp", "temporal"]
@@ -151,3 +154,54 @@ def test_no_gradients_are_kept() -> None:
     encode(model, Panel.from_arrays(some_series(5)))
     assert all(p.grad is None for p in model.parameters())
     assert torch.is_grad_enabled()
+
+
+def offset_channels(panel: Panel) -> tuple[Panel, tuple[np.ndarray, np.ndarray]]:
+    """Channels as UTM metres, and in a very small unit; with the units of all."""
+    unit, origin = np.array([1.0, 0.1, 1e-30, 1.0]), np.array([0.0, 4.5e6, 0.0, -1e7])
+    units = unit * 0.5 + origin, unit * 2.0
+    return replace(panel, values=panel.values.astype(np.float64) * unit + origin), units
+
+
+@pytest.mark.parametrize("double", [False, True])
+def test_a_large_offset_and_a_small_unit_change_no_latent(double: bool) -> None:
+    panel = Panel.from_arrays(some_series(40, 25))
+    offset, units = offset_channels(panel)
+    plain, model = a_model(), a_model()
+    model.set_units(*units)
+    if double:
+        plain, model = plain.double(), model.double()
+    expected, found = encode(plain, panel), encode(model, offset)
+    np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(model.units(), units, rtol=1e-7)
+    with torch.no_grad():
+        decoded = plain.in_units_of_data(torch.ones(3, 4, dtype=plain.centre.dtype))
+        shifted = model.in_units_of_data(torch.ones(3, 4, dtype=plain.centre.dtype)).numpy()
+    raw = offset_channels(replace(panel[:1], values=decoded.numpy(), offsets=np.array([0, 3])))[0]
+    np.testing.assert_allclose(shifted, raw.values, rtol=1e-12)
+
+
+def test_training_batches_keep_what_lies_on_a_large_offset() -> None:
+    panel = Panel.from_arrays(some_series(40, 25, 40, 25), regime=list("abab"))
+    offset, units = offset_channels(panel)
+    plain, model = a_model(), a_model()
+    model.set_units(*units)
+    found = []
+    for data, learner in ((panel, plain), (offset, model)):
+        sampler = CropSampler(training_runs(data, 2), 2, 2, 10, seed=0)
+        batches = Batches(data, sampler, 3, torch.device("cpu"), rescaling=learner.rescaling())
+        batches.load(0)
+        assert batches.x.dtype == torch.float32
+        found.append(learner.standardise(batches.x).numpy())
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-5, atol=1e-6)
+
+
+def test_only_rescaled_models_store_a_rescaling() -> None:
+    plain, model = a_model(), a_model()
+    assert not {"origin", "unit"} & set(plain.state_dict())
+    model.set_units(*offset_channels(Panel.from_arrays(some_series(4)))[1])
+    other = a_model()
+    other.load_state_dict(model.state_dict())
+    assert other.origin.tolist() == model.origin.tolist() != [0.0] * 4
+    other.load_state_dict(plain.state_dict())  # as stored by older versions
+    assert other.rescaling() is None

@@ -101,7 +101,7 @@ def evaluate(
     if column:
         shares = replace(preparation, detrend=None).apply(with_channels(panel, extra))
         panel = with_channels(panel, [name for name in panel.channels if name != column])
-    panel = preparation.apply(panel)
+    panel = trace.prepared(panel) if trace else preparation.apply(panel)
     folds = [(trace, panel, "")] if trace else _folds(panel, assignments(option or []))
     rows = []
     for fitted, test, names in folds:

@@ -40,6 +40,7 @@ def read_labelled(data: Sequence[Path], reading: dict[str, Any]) -> Reading:
     DataError
         If there are no labels.
     """
+    from ..data.plausible import checked_for_training
     from ..data.read import read_inputs
     from ..io.parts import Preparation
 
@@ -55,7 +56,8 @@ def read_labelled(data: Sequence[Path], reading: dict[str, Any]) -> Reading:
             what, fix = "the recordings have no regime", "put those of each regime into a folder"
         raise DataError(what, where=found.panel.source, fix=fix)
     logger.info(found.summary)
-    return found._replace(panel=preparation.apply(found.panel))
+    # before a trend or an average spreads an absurd cell over others
+    return found._replace(panel=preparation.apply(checked_for_training(found.panel)))
 
 
 def model_and_data(

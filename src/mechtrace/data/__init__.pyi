@@ -1,6 +1,7 @@
 from .adapt import Adapter as Adapter
 from .construct import PathLike as PathLike
 from .device import on_device as on_device
+from .device import reader as reader
 from .panel import Panel as Panel
 from .read import read_inputs as read_inputs
 from .read import read_panel as read_panel

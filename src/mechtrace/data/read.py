@@ -12,7 +12,14 @@ import numpy as np
 
 from ..errors import DataError
 from ..io.cells import listed, natural_key, shown
-from ..io.column_roles import ROLES, ColumnRoles, frame_parts
+from ..io.column_roles import (
+    ROLES,
+    ColumnRoles,
+    frame_parts,
+    with_index_columns,
+    with_trimmed_header,
+    with_trimmed_names,
+)
 from ..io.discover import TABLES, file_labels, file_stem, find_inputs, has_type, recording_names
 from ..io.frames import concatenate_rows, parse_size
 from ..io.parts import Roles
@@ -124,7 +131,7 @@ def read_frame(
     model_roles: Mapping[str, str | None] = NO_ROLES,
 ) -> Reading:
     """Read a frame as `read_panel` reads a file."""
-    frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
+    frame = with_trimmed_header(with_index_columns(frame))
     header = list(frame.columns)
     columns = ColumnRoles.from_header(header, channels, labelled, {}, None, model_roles)
     return _read(frame, columns, missing, None)
@@ -134,12 +141,12 @@ def _read(
     frame: pd.DataFrame, columns: ColumnRoles, missing: str | None, gap: float | None,
     table: TableSource | None = None,
 ) -> Reading:  # fmt: skip
-    frame = columns.resolve(frame)
+    origin = ("DataFrame",) if table is None else (table.path.name, table.row_name)
+    frame = columns.resolve(with_trimmed_names(frame, columns.text_columns(), origin[0]))
     roles = Roles(
         time=columns.time, series=columns.series, regime=columns.regime, group=columns.group,
         channels=columns.channels, missing=missing, gap=gap,
     )  # fmt: skip
-    origin = () if table is None else (table.path.name, table.row_name)
     panel = Panel.from_parts(frame_parts(frame, roles, *origin))
     if columns.restarts:
         roles["series"] = None

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._runtime.stochastic import generator
+from ..errors import DataError
 from ..io.frames import row_chunks
 from .panel import Panel
 from .segments import Runs
@@ -15,6 +16,8 @@ from .segments import Runs
 CHUNK_ROWS = 1 << 16
 #: Frames that statistics of pictures are measured on.
 MEASURED_FRAMES = 1 << 14
+#: A channel that varies by less than this share of its mean is constant but for rounding.
+CONSTANT = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,19 +59,30 @@ class Standardiser:
         mean = np.zeros(panel.shape)
         moment = np.zeros(panel.shape)
         blocks = _frames_of(panel, mask, seed) if panel.is_image else _rows_of(panel, mask)
-        for block in blocks:
-            block_mean = block.mean(axis=0)
-            shift = block_mean - mean
-            total = count + len(block)
-            moment += ((block - block_mean) ** 2).sum(axis=0)
-            moment += shift**2 * count * len(block) / total
-            mean += shift * len(block) / total
-            count = total
+        with np.errstate(over="ignore", invalid="ignore"):  # refused below
+            for block in blocks:
+                block_mean = block.mean(axis=0)
+                shift = block_mean - mean
+                total = count + len(block)
+                moment += ((block - block_mean) ** 2).sum(axis=0)
+                moment += shift**2 * count * len(block) / total
+                mean += shift * len(block) / total
+                count = total
         deviation = np.sqrt(moment / count)
         if panel.is_image:  # dead pixels must not be blown up: one scale for the whole frame
             deviation = np.full_like(deviation, np.sqrt((deviation**2).mean()))
-        constant = deviation <= 1e-9 * np.maximum(np.abs(mean), 1e-9)
+        _refuse_immeasurable(deviation, mean, panel)
+        constant = deviation <= CONSTANT * np.abs(mean)
         return cls(mean, np.where(constant, 1.0, deviation))
+
+
+def _refuse_immeasurable(deviation: np.ndarray, mean: np.ndarray, panel: Panel) -> None:
+    """Refuse channels whose squares leave the range of float64."""
+    bad = ~(np.isfinite(deviation) & np.isfinite(mean)).reshape(-1)
+    if bad.any():
+        name = panel.channels[0 if panel.is_image else int(np.argmax(bad))]
+        what = f"the values of channel {name!r} are too large to compute with"
+        raise DataError(what, where=panel.source, fix="use another unit, or correct them")
 
 
 def _rows_of(panel: Panel, mask: np.ndarray) -> Iterator[np.ndarray]:

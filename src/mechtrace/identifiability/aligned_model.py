@@ -52,7 +52,7 @@ class AlignedModel:
 
     def decode(self, u: Tensor) -> Tensor:
         """Decode latents (..., d), in the units of the data."""
-        return self.model.decoder(self.native(u)) * self.model.scale + self.model.centre
+        return self.model.in_units_of_data(self.model.decoder(self.native(u)))
 
     def conditional_mean(self, history: Tensor) -> Tensor:
         """Conditional means (K, N, d) after histories (N, L*d), newest first."""

@@ -17,15 +17,12 @@ from ..errors import DataError
 from .cells import Locator, encode_regimes, first, listed, parse_time, shown
 from .discover import IMAGES, check_file, find_recordings, recording_names, unreadable
 from .frames import Frames, Size, concatenate_rows, other_size, read_recording, row_chunks
+from .npz import read_members, stored_preparation
 from .parts import Parts, Preparation, finish
 
 if TYPE_CHECKING:
     from ..data.panel import Panel
 
-KEYS = (
-    "values", "offsets", "names", "channels", "time", "codes", "regimes", "regime", "gap",
-    "groups", "default_gap", "preparation",
-)  # fmt: skip
 DEFECTS = (OSError, EOFError, ValueError, LookupError, RuntimeError, MemoryError, struct.error)
 
 
@@ -101,6 +98,8 @@ def real_array(values: Any, source: str) -> np.ndarray:
     if array.dtype.kind not in "iuf":
         fix = "split complex numbers into two channels" if array.dtype.kind == "c" else None
         raise DataError(f"the values are not numbers but {array.dtype}", where=source, fix=fix)
+    if array.dtype.kind == "f" and array.dtype.itemsize > 8:
+        return array.astype(np.float64)  # nothing reads long doubles
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
@@ -258,10 +257,10 @@ def npz_parts(path: Path, mmap: bool, missing: str | None, gap: float | None) ->
     """Read the layout of Panel.to_npz, or `values` stacked as (N, T, p) or (N, T, H, W)."""
     check_file(path)
     try:
-        arrays = _members(path, mmap)
+        arrays: dict[str, Any] = read_members(path, mmap)
         single = [key for key in ("gap", "default_gap", "preparation") if key in arrays]
         stored = {key: arrays.pop(key).item() for key in single}
-        preparation = Preparation.from_dict(json.loads(stored.get("preparation", "{}")))
+        preparation = stored_preparation(stored.get("preparation", "{}"))
     except DataError:
         raise
     except (*DEFECTS, zlib.error, zipfile.BadZipFile) as error:
@@ -270,41 +269,6 @@ def npz_parts(path: Path, mmap: bool, missing: str | None, gap: float | None) ->
     gap = stored.get("gap") if gap is None else gap
     parts = array_parts(**arrays, missing=missing, gap=gap, source=path.name)
     return Parts(**parts, default_gap=stored.get("default_gap"), preparation=preparation)
-
-
-def _members(path: Path, mmap: bool) -> dict[str, Any]:
-    with zipfile.ZipFile(path) as archive:
-        members = {Path(info.filename).stem: info for info in archive.infolist()}
-        if "values" not in members:
-            fix = f"the arrays are {listed(sorted(members))}"
-            raise DataError("there is no array called 'values'", where=path.name, fix=fix)
-        known = [key for key in KEYS if key in members]
-        return {k: _member(archive, members[k], path, mmap and k == "values") for k in known}
-
-
-def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, mmap: bool) -> np.ndarray:
-    """Read an array; with mmap, map it where it lies in the archive unless it is compressed."""
-    form = np.lib.format
-    with archive.open(info) as member:
-        old = form.read_magic(member) == (1, 0)
-        read_header = form.read_array_header_1_0 if old else form.read_array_header_2_0
-        shape, fortran, dtype = read_header(member)
-        header = member.tell()
-    if dtype.hasobject:
-        what = f"the array {Path(info.filename).stem!r} holds pickled objects, never to be loaded"
-        fix = "store numbers as a plain array and names as a unicode array (dtype=str)"
-        raise DataError(what, where=path.name, fix=fix)
-    size = dtype.itemsize * int(np.prod(shape, dtype=object))
-    if header + size > info.file_size:
-        raise ValueError(f"{info.filename} is cut short")
-    if not mmap or size == 0 or info.compress_type != zipfile.ZIP_STORED:
-        with archive.open(info) as member:
-            return form.read_array(member, allow_pickle=False)
-    with open(path, "rb") as file:  # the directory's copy of these lengths may differ
-        file.seek(info.header_offset + 26)
-        start = info.header_offset + 30 + sum(struct.unpack("<HH", file.read(4)))
-    flat = np.memmap(path, dtype, mode="r", offset=start + header, shape=size // dtype.itemsize)
-    return flat.reshape(shape, order="F" if fortran else "C")
 
 
 def to_npz(panel: Panel, path: Path) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import DataError
+from ..errors import DataError, DataWarning
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 MAX_REGIMES = 32_000  # codes are int16
 #: 31.01.2024: with points in between, the day comes first.
 DAY_FIRST = r"^(\d\d)\.(\d\d)\.(\d{4})\b"
+#: Around names, they are typing errors or padding; a line break is neither.
+BLANKS = " \t\u00a0\ufeff"
+#: 12:30:00Z, 12:30+02:00: a time of day with a time zone.
+ZONED = r"(?i)[T ]\d\d.*(?:Z|[+-]\d\d(?::?\d\d)?)\s*$"
 
 
 def shown(value: object, width: int = 40) -> str:
@@ -57,6 +62,27 @@ def name_text(value: Any) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
+def trimmed(labels: Any, what: str, source: str) -> Any:
+    """Remove blanks around names, with one DataWarning; labels without any stay as they are."""
+    import pandas as pd
+
+    codes, uniques = pd.factorize(labels)
+    names = [name.strip(BLANKS) if isinstance(name, str) else name for name in uniques]
+    odd = [old for old, new in zip(uniques, names, strict=True) if old is not new and old != new]
+    if not odd:
+        return labels
+    if any(name.strip() for name in odd):
+        text = f"{source}: {what} holds {shown(next(n for n in odd if n.strip()))}"
+        warnings.warn(f"{text}; blanks around a name do not count.", DataWarning, stacklevel=2)
+    clean = pd.Series(
+        np.array([*names, None], dtype=object)[codes], getattr(labels, "index", None)
+    )
+    if not getattr(labels.dtype, "ordered", False):
+        return clean
+    order = dict.fromkeys(str(name).strip(BLANKS) for name in labels.dtype.categories)
+    return clean.astype(pd.CategoricalDtype(list(order), ordered=True))
+
+
 def encode_names(labels: Any) -> tuple[np.ndarray, list[str]]:
     """Code labels by first appearance, -1 where blank, and list their names."""
     import pandas as pd
@@ -70,6 +96,7 @@ def encode_names(labels: Any) -> tuple[np.ndarray, list[str]]:
 
 def encode_regimes(labels: Any, what: str, source: str) -> tuple[np.ndarray, tuple[str, ...]]:
     """Code regime labels as int16, -1 where blank; regimes in natural or categorical order."""
+    labels = trimmed(labels, what, source)
     codes, names = encode_names(labels)
     regimes = sorted(names, key=natural_key)
     if getattr(labels.dtype, "ordered", False):
@@ -151,4 +178,9 @@ def _from_text(texts: pd.Series, column: str, locator: Locator) -> np.ndarray:
     if is_number.any():
         pair = f"{quoted(first(is_number))}, but {quoted(first(~is_number))}"
         raise locator.error(f"times mix numbers and dates: {pair}", "use one kind")
+    zoned = texts.str.contains(ZONED, regex=True).to_numpy()
+    if zoned.any() and not zoned.all():
+        pair = f"{quoted(first(zoned))}, but {quoted(first(~zoned))}"
+        fix = "write all of them with a time zone, or none"
+        raise locator.error(f"times with and without a time zone are mixed: {pair}", fix)
     return dates.dt.tz_localize(None).to_numpy()

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..errors import DataError
 from .cells import (
+    BLANKS,
     Locator,
     encode_names,
     encode_regimes,
@@ -18,6 +19,7 @@ from .cells import (
     parse_time,
     refuse_repeated,
     shown,
+    trimmed,
 )
 from .parts import Parts, Preparation, Roles, finish
 
@@ -35,6 +37,8 @@ USUAL_NAMES = {
 ROLES = tuple(USUAL_NAMES)
 #: Columns with these names that increase throughout are not measurements.
 CLOCKS = {*USUAL_NAMES["time"], *USUAL_NAMES["series"], "index", "sample", "step"}
+#: Key of `DataFrame.attrs` for the columns that were levels of the index.
+INDEX = "mechtrace index"
 #: Columns do not name the series if together they would make shorter ones on average.
 MIN_SERIES_ROWS = 3
 #: A detected regime column with more different values than this is a measurement, or text.
@@ -121,7 +125,7 @@ class ColumnRoles:
         frame = self._resolve_series(frame)
         if self.channels is None:
             keys = {self.time, self.series, self.regime, self.group, *self.left_out}
-            keys |= set(_split_names(self.series))
+            keys |= {*_split_names(self.series), *frame.attrs.get(INDEX, [])}
             free = [name for name in frame.columns if name not in keys]
             self.channels = [name for name in free if self._is_channel(frame, name)]
         return frame
@@ -240,12 +244,14 @@ def frame_parts(
         raise DataError(f"a pandas DataFrame is needed, not {type(frame).__name__}", where=source)
     if not len(frame):
         raise DataError("there are no rows", where=source, fix="give at least one row of data")
-    frame = frame.set_axis([str(label) for label in frame.columns], axis=1)
+    frame = with_trimmed_header(with_index_columns(frame))
     refuse_repeated(frame.columns, "column name", source)
-    channels = _channels(list(frame.columns), roles, source)
+    roles = _trimmed_roles(roles)
+    channels = _channels(frame, roles, source)
     time, series, regime, group = (
         roles.get("time"), roles.get("series"), roles.get("regime"), roles.get("group"),
     )  # fmt: skip
+    frame = with_trimmed_names(frame, [series, regime, group], source)
     missing = None if roles.get("missing") == "error" else roles.get("missing")
 
     def column_name(column: int | str) -> str:
@@ -298,16 +304,64 @@ def _groups(column: pd.Series, owner: np.ndarray, name: str, locator: Locator) -
     return np.array(found, dtype=np.str_)[of_series]
 
 
-def _channels(columns: list[str], roles: Roles, source: str) -> list[str]:
+def with_index_columns(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame in which named levels of the index are columns, too.
+
+    They can name the time or the series, but become channels only if they are asked for.
+    """
+    names = list(frame.index.names)
+    levels = [n for n in names if n is not None and n not in frame.columns and names.count(n) == 1]
+    if not levels:
+        return frame
+    frame = frame.reset_index(level=levels).reset_index(drop=True)
+    frame.attrs = {**frame.attrs, INDEX: [str(name).strip(BLANKS) for name in levels]}
+    return frame
+
+
+def with_trimmed_header(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame whose columns are named by text without blanks around it."""
+    labels = [str(label) for label in frame.columns]
+    return frame.set_axis([label.strip(BLANKS) or label for label in labels], axis=1)
+
+
+def with_trimmed_names(
+    frame: pd.DataFrame, columns: Sequence[str | None], source: str
+) -> pd.DataFrame:
+    """Return a frame without blanks around the names in these columns."""
+    for name in dict.fromkeys(name for name in columns if name in frame):
+        column = frame[name]
+        clean = trimmed(column, f"column {name!r}", source)
+        frame = frame if clean is column else frame.assign(**{str(name): clean})
+    return frame
+
+
+def _trimmed_roles(roles: Roles) -> Roles:
+    """Return roles that name columns as `with_trimmed_header` does."""
+
+    def clean(name: str) -> str:
+        return str(name).strip(BLANKS) or str(name)
+
+    out = roles.copy()
+    for role in ("time", "series", "regime", "group"):
+        if isinstance(name := roles.get(role), str):
+            out[role] = clean(name)
+    chosen = roles.get("channels")
+    if chosen is not None:
+        out["channels"] = [clean(n) for n in ([chosen] if isinstance(chosen, str) else chosen)]
+    return out
+
+
+def _channels(frame: pd.DataFrame, roles: Roles, source: str) -> list[str]:
     """Check every column that was asked for; the channels default to all the others."""
+    columns, from_index = list(frame.columns), frame.attrs.get(INDEX, [])
     keys = {role: roles.get(role) for role in ("time", "series", "regime", "group")}
     chosen = roles.get("channels")
     if chosen is None:
-        chosen = [name for name in columns if name not in keys.values()]
+        chosen = [name for name in columns if name not in {*keys.values(), *from_index}]
         if "" in chosen:
             what = f"column {columns.index('') + 1} has no name"
             raise DataError(what, where=source, fix="name it, or pass the channels to use")
-    wanted = [chosen] if isinstance(chosen, str) else [str(name) for name in chosen]
+    wanted = list(chosen)
     known = f"the columns are {listed(columns)}"
     for role, name in [*keys.items(), *(("channel", name) for name in wanted)]:
         if name is not None and name not in columns:

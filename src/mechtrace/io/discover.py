@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -183,8 +184,19 @@ def _holds_data(source: Path) -> bool:
 
 def _visible(folder: Path) -> list[Path]:
     """Everything below a folder but hidden files and folders."""
-    inside = [(path, path.relative_to(folder).parts) for path in folder.rglob("*")]
-    return [path for path, parts in inside if not any(part.startswith(".") for part in parts)]
+    found = []
+    for place, folders, files in os.walk(folder, onerror=_refuse_folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        found += [Path(place, name) for name in (*folders, *files) if not name.startswith(".")]
+    return found
+
+
+def _refuse_folder(error: OSError) -> None:
+    """Refuse a folder that cannot be listed: its recordings would be missing unnoticed."""
+    what = f"the folder cannot be read ({error.strerror})"
+    raise DataError(
+        what, where=str(error.filename), fix="allow it to be read, or move it"
+    ) from error
 
 
 def _is_data(path: Path) -> bool:

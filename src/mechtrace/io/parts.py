@@ -127,7 +127,7 @@ def finish(
     if series is not None or parts["time"] is not None:
         _sort(parts, series_of_rows(parts["offsets"]) if series is None else series, locator)
     if some_missing and missing == "interpolate":
-        parts["values"] = _interpolated(parts, locator)
+        parts["values"] = interpolated(parts, locator)
     # integers that only count the rows say nothing; without them a table and an array agree
     time, offsets = parts["time"], parts["offsets"]
     if time is not None and time.dtype.kind in "iu":
@@ -179,7 +179,7 @@ def _sort(parts: Parts, series: np.ndarray, locator: Locator) -> None:
     parts["codes"] = None if parts["codes"] is None else parts["codes"][order]
 
 
-def _interpolated(parts: Parts, locator: Locator) -> np.ndarray:
+def interpolated(parts: Parts, locator: Locator) -> np.ndarray:
     """Fill missing cells linearly in time inside each series, at its ends by the nearest."""
     filled = np.array(parts["values"])  # never write into what the user handed over
     cells, rows = filled.reshape(len(filled), -1), np.arange(len(filled))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-import gzip
+import io
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,9 +19,10 @@ from .._runtime.process import atomic_path
 from ..errors import DataError, MissingDependency
 from .arrays import to_npz
 from .cells import refuse_repeated, shown
-from .column_roles import frame_parts
+from .column_roles import frame_parts, with_index_columns, with_trimmed_header
 from .discover import TABLES, check_file, has_type, unknown_type, unreadable
 from .formulas import escape_frame, unescape_column, unescape_formula
+from .packed import BoundedGzip
 from .parts import Parts, Roles
 
 if TYPE_CHECKING:
@@ -56,8 +57,9 @@ class Dialect:
 
 def open_text(path: Path) -> IO[str]:
     """Open UTF-8 text, unpacked by the suffix."""
-    opened = gzip.open if path.suffix.lower() == ".gz" else open
-    return opened(path, "rt", encoding="utf-8-sig", newline="")
+    if path.suffix.lower() != ".gz":
+        return open(path, encoding="utf-8-sig", newline="")
+    return io.TextIOWrapper(BoundedGzip(path), encoding="utf-8-sig", newline="")
 
 
 def default_separator(path: Path) -> str:
@@ -178,10 +180,11 @@ class ParquetTable:
 
         require_pyarrow()
         try:
-            self._frame = pd.read_parquet(path, engine="pyarrow")
-        except (OSError, ValueError, TypeError, NotImplementedError) as error:
+            frame = pd.read_parquet(path, engine="pyarrow")
+        except (OSError, ValueError, TypeError, NotImplementedError, LookupError) as error:
             raise unreadable(path, error) from error
-        self.path, self.header = path, [str(name) for name in self._frame.columns]
+        self._frame = with_trimmed_header(with_index_columns(frame))
+        self.path, self.header = path, list(self._frame.columns)
 
     def frame(self, text_columns: Iterable[str | None]) -> pd.DataFrame:
         """Return the table."""

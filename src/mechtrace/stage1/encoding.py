@@ -50,7 +50,7 @@ def encode(model: Learner, panel: Panel) -> Latents:
     d = model.latents
     mean = np.full((panel.rows, d), np.nan)
     scale = np.full((panel.rows, d), np.nan)
-    read = reader(panel, device)
+    read = reader(panel, device, model.rescaling())
     for rows, valid, fresh in _blocks(panel, model.reach, model.whole):
         x = read(rows.ravel()).to(kind)
         m, log_scale = model.encode(x.reshape(*rows.shape, *panel.shape))

@@ -18,6 +18,7 @@ from .._runtime.process import keeping_freed_memory
 from ..config import RunConfig
 from ..data.device import on_device
 from ..data.panel import Panel
+from ..data.plausible import checked_for_training
 from ..data.segments import CropSampler, Runs, split_runs, training_runs
 from ..data.standardise import Standardiser
 from ..errors import DeadExpert, FitError, FitWarning, StoreError
@@ -83,10 +84,11 @@ class FitRun:
         pixels (encoder="image").
         """
         lags, fit = config.model.lags, config.fit
+        given, panel = panel, checked_for_training(panel)
         runs = training_runs(panel, lags)
         train, held = split_runs(runs, fit.holdout, lags, fit.seed)
         device = resolve_device(fit.device)
-        data, pictures = _data_record(panel, train, held), None
+        data, pictures = _data_record(given, train, held), None
         if panel.is_image and config.model.encoder != "image":
             if frontend is None:
                 frontend = learn_frontend(panel, train, config, device)
@@ -102,11 +104,12 @@ class FitRun:
         length = max(lags + 1, min(fit.window, int(train.length.max())))
         regimes = len(panel.regimes)
         batch = math.ceil((fit.batch or _default_batch(panel, length, device)) / regimes)
-        resident = on_device(panel, device)
+        rescaling = model.rescaling()
+        resident = on_device(panel, device, rescaling)
 
         def batches(source: Runs, per_regime: int) -> Batches:
             sampler = CropSampler(source, regimes, per_regime, length, fit.seed)
-            return Batches(panel, sampler, config.model.latents, device, resident)
+            return Batches(panel, sampler, config.model.latents, device, resident, rescaling)
 
         evaluation = min(EVALUATION_SERIES, max(FEWEST_SERIES, EVALUATION_ROOM // regimes))
         trainer = Trainer(
@@ -238,9 +241,10 @@ def _new_model(panel: Panel, config: RunConfig, train: Runs, one_unit: bool) -> 
         torch.manual_seed(config.fit.seed)
         model = SequentialVAE(config.model, len(panel.regimes), panel.shape)
     units = Standardiser.fit(panel, train, config.fit.seed)
-    model.centre.copy_(torch.from_numpy(units.centre))
-    scale = torch.from_numpy(units.scale)
-    model.scale.copy_(scale.square().mean().sqrt().expand_as(scale) if one_unit else scale)
+    scale = units.scale
+    if one_unit:
+        scale = np.full_like(scale, np.sqrt(np.square(scale).mean()))
+    model.set_units(units.centre, scale)
     return model
 
 

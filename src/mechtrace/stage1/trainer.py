@@ -11,13 +11,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from .._runtime.stochastic import descend, warmup_cosine
 from ..config import FitConfig
-from ..data.device import tensor_kind
+from ..data.device import Rescale, host_rows, tensor_kind
 from ..data.panel import Panel
 from ..data.segments import CropSampler, crop_rows
 from ..errors import ConfigError, Diverged
@@ -96,9 +95,10 @@ class Batches:
 
     def __init__(
         self, panel: Panel, sampler: CropSampler, latents: int, device: torch.device,
-        resident: Tensor | None = None,
+        resident: Tensor | None = None, rescaling: Rescale | None = None,
     ) -> None:  # fmt: skip
         self.panel, self.sampler, self.device = panel, sampler, device
+        self._rescaling = rescaling
         shape = (sampler.regimes, sampler.per_regime, sampler.length)
         kind = tensor_kind(panel)
         self.x = torch.zeros(*shape, *panel.shape, dtype=kind, device=device)
@@ -127,8 +127,8 @@ class Batches:
         elif self._frames is not None:
             self._frames.take(torch.from_numpy(rows.ravel()), out=self.x.flatten(0, 2))
         else:
-            block = np.take(self.panel.values, rows.ravel(), axis=0)
-            self.x.copy_(torch.from_numpy(block).view(self.x.shape))
+            block = host_rows(self.panel, rows.ravel(), self._rescaling)
+            self.x.copy_(block.view(self.x.shape))
         if self.valid is not None:
             self.valid.copy_(torch.from_numpy(valid))
         seed = step if noise_seed is None else noise_seed

@@ -21,6 +21,7 @@ from .experts import (
     make_experts,
     stack_history,
 )  # fmt: skip
+from .units import Rescaling, beyond_float32
 
 
 @dataclass(frozen=True)
@@ -66,11 +67,14 @@ def weighted_loss(
 class Learner(nn.Module, ABC):
     """A latent-variable model that `Trainer` can train and `encoding.encode` can apply.
 
-    Observations are (K, B, T, *shape): entry k holds series of regime k, or K is 1.
+    Observations (after `rescaling`) are (K, B, T, *shape): entry k holds series of regime k, or K
+    is 1.
     """
 
     centre: Tensor
     scale: Tensor
+    origin: Tensor  # of the rescaling, in float64
+    unit: Tensor
     #: rows that the encoder looks back
     reach: int = 0
     #: the encoder also looks ahead, so padding would change its output
@@ -81,6 +85,45 @@ class Learner(nn.Module, ABC):
         self.shape, self.latents, self.lags = shape, latents, lags
         self.register_buffer("centre", torch.zeros(shape))
         self.register_buffer("scale", torch.ones(shape))
+        self.register_buffer("origin", torch.zeros(shape, dtype=torch.float64))
+        self.register_buffer("unit", torch.ones(shape, dtype=torch.float64))
+
+    def set_units(self, centre: np.ndarray, scale: np.ndarray) -> None:
+        """Take over mean and scale; channels that float32 cannot hold are rescaled before it."""
+        far = beyond_float32(centre, scale) & (len(self.shape) == 1)  # pictures never are
+        self.origin.copy_(torch.from_numpy(np.where(far, centre, 0.0)))
+        self.unit.copy_(torch.from_numpy(np.where(far, scale, 1.0)))
+        self.centre.copy_(torch.from_numpy(np.where(far, 0.0, centre)))
+        self.scale.copy_(torch.from_numpy(np.where(far, 1.0, scale)))
+
+    def units(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and scale of the raw values of each channel."""
+        origin, unit, centre, scale = (
+            part.double().cpu().numpy()
+            for part in (self.origin, self.unit, self.centre, self.scale)
+        )
+        return origin + unit * centre, unit * scale
+
+    def rescaling(self) -> Rescaling | None:
+        """What is done to raw values in float64 before `standardise`; None if nothing."""
+        found = Rescaling(self.origin.cpu().numpy(), self.unit.cpu().numpy())
+        return found if found.origin.any() or (found.unit != 1).any() else None
+
+    def in_units_of_data(self, x: Tensor) -> Tensor:
+        """Undo `standardise` and `rescaling`; in float64 where there is a rescaling."""
+        x = x * self.scale + self.centre
+        return x if self.rescaling() is None else x.double() * self.unit + self.origin
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        if self.rescaling() is None:  # a file like those of versions without it
+            for name in ("origin", "unit"):
+                del destination[prefix + name]
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *others: Any) -> None:
+        state_dict.setdefault(f"{prefix}origin", torch.zeros_like(self.origin))
+        state_dict.setdefault(f"{prefix}unit", torch.ones_like(self.unit))
+        super()._load_from_state_dict(state_dict, prefix, *others)
 
     def standardise(self, x: Tensor) -> Tensor:
         """Observations in units of each channel's standard deviation."""

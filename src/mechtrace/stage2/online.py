@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import numpy as np
 import torch
 
-from ..errors import DataError
+from ..data.plausible import PlausibleRange
+from ..errors import DataError, DataWarning
+from ..io.cells import shown
 from ..stage1.vae import SequentialVAE
 from ..vision.keypoint_frontend import KeypointFrontend, OnlineFrontend
 from .inference import interval, nearest_on_simplex
@@ -18,6 +24,51 @@ from .kalman import GRID, LOG_2PI, KalmanFilter, average_over_process_noise
 from .observation_models import ObservationModel, history_length
 from .pure_statistics import PureRegimeStatistics
 from .series_batch import EncodedSeries
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """Time of a row as a number, or as a date in nanoseconds since 1970."""
+
+    kind: str  # "a number", "a date" or "a date with a time zone"
+    value: int | float
+    given: Any
+
+    @classmethod
+    def of(cls, time: Any) -> Stamp:
+        """Read a number, datetime, pandas.Timestamp or datetime64."""
+        if isinstance(time, datetime | np.datetime64):
+            import pandas as pd
+
+            try:
+                date = pd.Timestamp(time).as_unit("ns")
+            except (ValueError, OverflowError) as error:
+                what = f"the date {time} is outside the years 1678 to 2261"
+                raise DataError(what, fix="give the time as numbers") from error
+            if date is not pd.NaT:
+                zoned = " with a time zone" if date.tzinfo is not None else ""
+                return cls(f"a date{zoned}", date.value, time)
+        elif isinstance(time, int | np.integer) and not isinstance(time, bool):
+            return cls("a number", int(time), time)
+        elif isinstance(time, float | np.floating) and math.isfinite(time):
+            return cls("a number", float(time), time)
+        fix = "give a finite number, datetime, pandas.Timestamp or datetime64"
+        raise DataError(f"{shown(time)} is not a time", fix=fix)
+
+    def since(self, before: Stamp | None) -> float | None:
+        """Seconds or units of time since the row before, which must be earlier."""
+        if before is None:
+            return None
+        if self.kind != before.kind:
+            what = (
+                f"the time {self.given} is {self.kind}, but that of the row before {before.kind}"
+            )
+            raise DataError(what, fix="use one kind of time in a stream")
+        passed = self.value - before.value
+        if not passed > 0:
+            what = f"time went from {before.given} to {self.given}"
+            raise DataError(what, fix="give rows in time order")
+        return float(passed) if self.kind == "a number" else passed / 1e9
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +99,8 @@ class Stream:
         level: float,
         frontend: KeypointFrontend | None = None,
         gap: float | None = None,
+        plausible: PlausibleRange | None = None,
+        channels: Sequence[str] = (),
     ) -> None:
         self.model, self.regimes, self.level = model, regimes, level
         self.step = 1.0 if step is None else step
@@ -62,7 +115,10 @@ class Stream:
         self.rows: deque[torch.Tensor] = deque(maxlen=int(model.encoder.reach) + 1)  # type: ignore[arg-type]
         reach = max(history_length(used.name, model.config.lags) for used in self.used)
         self.latents: deque[np.ndarray] = deque(maxlen=reach + 1)
-        self.last_time: Any = None
+        self.rescaling = model.rescaling()
+        self.plausible, self.channels = plausible, channels
+        self.implausible = np.zeros(0, int)  # channels of the row before
+        self.last_time: Stamp | None = None
         self.count = 0
         self.informed = False
 
@@ -73,9 +129,11 @@ class Stream:
         Parameters
         ----------
         row
-            Values of the channels, or a picture; with a NaN the row counts as not observed.
+            Values of the channels, or a picture; with a NaN, or a value that is no plausible
+            measurement (a DataWarning names it), the row counts as not observed.
         time
-            Of the row, later than that of the row before. Without, rows are one step apart.
+            Of the row, later than that of the row before: a number, or a date as datetime,
+            pandas.Timestamp or datetime64. Without, rows are one step apart.
 
         Returns
         -------
@@ -85,12 +143,14 @@ class Stream:
         Raises
         ------
         DataError
-            If the row has another shape than in training, or time does not increase.
+            If the row has another shape than in training, or time does not increase. The stream
+            is then as if the row had not been given.
         """
-        row = np.asarray(row, dtype=np.float64)
-        if row.shape != self.shape:
-            raise DataError(f"a row of shape {row.shape} was given, the model reads {self.shape}")
-        elapsed = self._elapsed(time)
+        row, stamp = self._numbers(row), None if time is None else Stamp.of(time)
+        seconds = None if stamp is None else stamp.since(self.last_time)
+        # nothing below refuses the row
+        row = self._plausible(row, time)
+        elapsed = self._elapsed(stamp, seconds)
         if self.frontend is not None:
             row = self.frontend.update(row).astype(np.float64)
         plane = self._evidence(row)
@@ -113,17 +173,40 @@ class Stream:
 
     push = update
 
-    def _elapsed(self, time: Any) -> float:
+    def _numbers(self, row: Any) -> np.ndarray:
+        """Return a copy of a row as numbers of the shape that the model reads."""
+        try:
+            numbers = np.array(row, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError) as error:
+            what = f"the row {shown(row)} does not consist of numbers"
+            raise DataError(what, fix="give one number for each channel") from error
+        if numbers.shape != self.shape:
+            what = f"a row of shape {numbers.shape} was given, the model reads {self.shape}"
+            raise DataError(what, fix="give the channels of the fit, in their order")
+        return numbers
+
+    def _plausible(self, row: np.ndarray, time: Any) -> np.ndarray:
+        """Empty the cells that are no measurements; a channel is named when that begins."""
+        if self.plausible is None:
+            return row
+        outside = self.plausible.outside(row)
+        found = np.flatnonzero(outside)
+        place = f"stream, row {self.count}" + ("" if time is None else f", time {time}")
+        for number in np.setdiff1d(found, self.implausible)[: 1 if row.ndim > 1 else None]:
+            name = self.channels[0 if row.ndim > 1 else number]
+            text = self.plausible.warning(place, name, int(number), float(row.flat[number]))
+            warnings.warn(text, DataWarning, stacklevel=3)
+        self.implausible = found
+        row[outside] = np.nan
+        return row
+
+    def _elapsed(self, stamp: Stamp | None, seconds: float | None) -> float:
         """Usual steps since the row before; a gap clears the history of the encoder."""
         self.count += 1
-        before, self.last_time = self.last_time, time
-        if before is None or time is None:
+        self.last_time = stamp
+        if seconds is None:
             return 1.0
-        gone = time - before
-        seconds = gone / np.timedelta64(1, "s") if isinstance(gone, np.timedelta64) else gone
-        if not seconds > 0:
-            raise DataError(f"time went from {before} to {time}", fix="give rows in time order")
-        steps = float(seconds) / self.step
+        steps = seconds / self.step
         if steps > self.longest * (1 + 1e-9):
             self.rows.clear()
             self.latents.clear()
@@ -135,7 +218,8 @@ class Stream:
         """Information of the newest row about alpha, given those before it."""
         scale = np.full((1, self.model.config.latents), np.nan)
         if np.isfinite(row).all():
-            self.rows.append(torch.from_numpy(row))
+            scaled = row if self.rescaling is None else self.rescaling(row)
+            self.rows.append(torch.from_numpy(scaled))
             mean, log_scale = self.model.encode(torch.stack(list(self.rows))[None])
             self.latents.append(mean[0, -1].numpy())
             scale = log_scale[0, -1:].exp().numpy()

@@ -156,6 +156,11 @@ class KeypointFrontend:
         """Number of the first channels, those that depend on the current picture alone."""
         return 2 * self.points.points
 
+    def units(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean of each pixel, and scale of all, in training."""
+        centre = self.points.centre.double().cpu().numpy()
+        return centre, np.full_like(centre, float(self.points.scale))
+
     def to(self, device: torch.device) -> KeypointFrontend:
         """Move the network to another device."""
         return KeypointFrontend(self.points.to(device), self.directions)

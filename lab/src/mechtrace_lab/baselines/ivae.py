@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mechtrace.data import Panel
+from mechtrace.data import Panel, reader
 from mechtrace.errors import DataError
 from mechtrace.stage1 import HALF_LOG_2PI, MLP, Learner, gaussian_log_prob, split_posterior
 
@@ -117,12 +117,13 @@ class IVAE(TrainedMethod):
         assert isinstance(model, DomainVAE)
         domain = self._domains_of(panel)
         found = np.full((panel.rows, model.latents), np.nan)
+        read = reader(panel, model.centre.device, model.rescaling())
         for k, label in enumerate(model.domains()):
             rows = np.flatnonzero((domain == k) & panel.observed())
             for first in range(0, len(rows), CHUNK_ROWS):
                 some = rows[first : first + CHUNK_ROWS]
-                x = torch.from_numpy(np.take(panel.values, some, axis=0)).to(label.device)
-                found[some] = model.posterior(model.standardise(x), label)[0].cpu().numpy()
+                x = model.standardise(read(some))
+                found[some] = model.posterior(x, label)[0].cpu().numpy()
         return np.split(found, panel.offsets[1:-1])
 
     def _domains_of(self, panel: Panel) -> np.ndarray:

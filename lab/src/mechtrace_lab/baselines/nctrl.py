@@ -15,7 +15,7 @@ import torch
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor, nn
 
-from mechtrace.data import Panel, Runs, crop_rows, find_runs
+from mechtrace.data import Panel, Runs, crop_rows, find_runs, reader
 from mechtrace.stage1 import HALF_LOG_2PI, MLP, stack_history
 
 from .chains import best_path, smooth, surrogate
@@ -141,11 +141,12 @@ class NCTRL(TrainedMethod):
         model, lags = cast(SwitchingVAE, self._model), self.settings.lags
         out = np.full((panel.rows, len(self.regimes_)), np.nan)
         runs = find_runs(panel, by_regime=False)
+        read = reader(panel, model.centre.device, model.rescaling())
         for length in np.unique(runs.length[runs.length > lags]):
             same = np.flatnonzero(runs.length == length)
             for part in np.array_split(same, -(-len(same) * length // CHUNK_ROWS)):
                 rows, _ = crop_rows(runs.start[part], runs.length[part], int(length))
-                x = torch.from_numpy(np.asarray(panel.values[rows])).to(model.centre)
+                x = read(rows.ravel()).to(model.centre).reshape(*rows.shape, *panel.shape)
                 out[rows[:, lags:]] = model.states(x).double().cpu().numpy()
         return np.split(out, panel.offsets[1:-1])
 

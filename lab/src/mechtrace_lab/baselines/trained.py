@@ -89,11 +89,12 @@ class TrainedMethod(Method):
         length = max(settings.lags + 1, min(settings.window, int(train.length.max())))
         batch = settings.batch or self.recipe.batch
         per_block = math.ceil(batch / blocks)
-        resident = on_device(panel, device)
+        rescaling = self._model.rescaling()
+        resident = on_device(panel, device, rescaling)
 
         def batches(source: Runs, count: int) -> Batches:
             sampler = CropSampler(source, blocks, count, length, settings.seed)
-            return Batches(panel, sampler, settings.latents, device, resident)
+            return Batches(panel, sampler, settings.latents, device, resident, rescaling)
 
         evaluation = EVALUATION_SERIES * len(self.regimes_) // blocks
         shown = batches(train, per_block)
@@ -157,8 +158,7 @@ class TrainedMethod(Method):
             torch.manual_seed(self.settings.seed)
             model = self.build(len(self.regimes_), panel.shape)
         units = Standardiser.fit(panel, train, self.settings.seed)
-        model.centre.copy_(torch.from_numpy(units.centre))
-        model.scale.copy_(torch.from_numpy(units.scale))
+        model.set_units(units.centre, units.scale)
         return model
 
     def save(self, path: str | Path) -> None:

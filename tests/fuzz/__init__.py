@@ -1,0 +1,1 @@
+"""Seeded generators of bad input, for the tests and for long runs."""
