@@ -12,11 +12,14 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from tests.fuzz import models
+from fuzz import models
+from fuzz.guard import cases, guarded
 
 import mechtrace as mt
 from mechtrace.diagnose import dependence
 from mechtrace.errors import StoreError
+
+pytestmark = pytest.mark.fuzz
 
 
 @pytest.fixture(scope="module")
@@ -45,14 +48,15 @@ def test_an_untouched_file_works(data, path, recording, tmp_path) -> None:
 
 
 def test_damage_without_new_checksums_is_refused(data, path) -> None:
-    refused = 0
-    for seed in range(120):
+    refused, seeds = 0, cases(1000, at_least=120)
+    for seed in seeds:
         path.write_bytes(models.mutated(data, seed))
         try:
-            mt.load(path)
+            with guarded():
+                mt.load(path)
         except StoreError:
             refused += 1
-    assert refused > 110  # a flipped date of a member, say, does no harm
+    assert refused > 0.9 * len(seeds)  # a flipped date of a member, say, does no harm
 
 
 @pytest.mark.parametrize("flag", [0x1, 0x40])
@@ -74,25 +78,30 @@ def test_swapped_members_are_refused(data, path, seed) -> None:
 
 def test_damage_with_new_checksums_is_refused_or_harmless(data, path, recording) -> None:
     answers = []
-    for seed in range(30):
+    for seed in cases(1000, at_least=30):
         path.write_bytes(models.resealed(data, seed))
-        answers.append(models.exercise(path, recording))
-    assert sum("usable model" in answer or "damaged" in answer for answer in answers) > 12
+        with guarded():
+            answers.append(models.exercise(path, recording))
+    refused = sum("usable model" in answer or "damaged" in answer for answer in answers)
+    assert refused > 0.4 * len(answers)
     assert "works" in answers
 
 
-def test_every_forged_field_is_refused_or_harmless(data, path, recording) -> None:
+@pytest.mark.parametrize("seed", cases(3))
+def test_every_forged_field_is_refused_or_harmless(data, path, recording, seed) -> None:
     """Each field takes one of the nasty values; which, depends on the seed."""
     answers = {}
-    for number, (label, forged) in enumerate(models.forgeries(data, seed=0)):
+    for number, (label, forged) in enumerate(models.forgeries(data, seed)):
         path.write_bytes(forged)
         if number % 8:  # seven of eight are only loaded and described
             try:
-                answers[label] = mt.load(path).card_
+                with guarded():
+                    answers[label] = mt.load(path).card_
             except StoreError as error:
                 answers[label] = str(error)
         else:
-            answers[label] = models.exercise(path, recording)
+            with guarded():
+                answers[label] = models.exercise(path, recording)
     refused = [answer for answer in answers.values() if "usable model" in answer]
     assert len(answers) > 150
     assert len(refused) > 0.7 * len(answers)

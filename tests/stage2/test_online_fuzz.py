@@ -6,10 +6,13 @@ import warnings
 
 import numpy as np
 import pytest
+from fuzz.guard import cases
 from fuzz.streams import rows
 
 import mechtrace as mt
 from mechtrace.errors import DataError, DataWarning
+
+pytestmark = pytest.mark.fuzz
 
 
 def check(trace, seed):
@@ -40,5 +43,5 @@ def check(trace, seed):
 def test_rough_streams_equal_the_causal_batch(trained):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
-        kinds = [kind for seed in range(12) for kind in check(trained, seed)]
+        kinds = [kind for seed in cases(200, at_least=12) for kind in check(trained, seed)]
     assert {"good", "missing", "implausible", "refused"} == set(kinds)

@@ -55,7 +55,10 @@ def escape_frame(frame: pd.DataFrame) -> pd.DataFrame:
             if table:
                 changed[name] = column.map(lambda cell, table=table: table.get(cell, cell))
     headers = [escape_formula(name) if isinstance(name, str) else name for name in frame]
-    frame = frame.assign(**changed) if changed else frame  # copies
+    if changed:
+        frame = frame.copy(deep=False)
+        for name, column in changed.items():
+            frame[name] = column
     return frame if headers == list(frame) else frame.set_axis(headers, axis=1)
 
 

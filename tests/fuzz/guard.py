@@ -1,0 +1,41 @@
+"""Bounds of a fuzz case: ten seconds, one gigabyte; and how many cases a run takes."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+#: Seconds after which a case hangs.
+PATIENCE = 10
+#: Bytes that a case may take on top of what the process has.
+ROOM = 1 << 30
+
+
+def cases(of_long_run: int, at_least: int = 1) -> range:
+    """Seeds of the cases: a hundredth of the long run, all of them with MECHTRACE_FUZZ=100."""
+    share = float(os.environ.get("MECHTRACE_FUZZ", "1")) / 100
+    return range(max(at_least, round(share * of_long_run)))
+
+
+@contextmanager
+def guarded() -> Iterator[None]:
+    """Fail if the block hangs, or takes much memory."""
+
+    def hangs(number: int, frame: object) -> None:
+        raise TimeoutError(f"no answer within {PATIENCE} s")
+
+    before = signal.signal(signal.SIGALRM, hangs)
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    with open("/proc/self/statm", encoding="ascii") as statm:
+        now = int(statm.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (now + ROOM, hard))
+    signal.alarm(PATIENCE)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+        signal.signal(signal.SIGALRM, before)
