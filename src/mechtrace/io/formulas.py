@@ -38,8 +38,9 @@ def escape_frame(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a frame whose headers and text cells are no formulas."""
     import pandas as pd
 
-    changed = {}
-    for name, column in frame.items():
+    changed: dict[str, pd.Series] = {}
+    for label, column in frame.items():
+        name = str(label)
         if isinstance(column.dtype, pd.CategoricalDtype):
             names = column.cat.categories.astype(object)
             if any(escape_formula(str(one)) != str(one) for one in names):
