@@ -28,7 +28,7 @@ if __name__ == "__main__":
     list(parallel_map(work, [(1,), (2,)], workers=2))
 """
 JOBS = """
-from mechtrace_lab.jobs import Job, collect
+from mechtrace_lab.jobs import Job, collect, runner
 
 
 class Sleep(Job):
@@ -61,10 +61,12 @@ def alive(pid: int) -> bool:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
-@pytest.mark.parametrize("program", ["pool", "jobs"])
+@pytest.mark.parametrize("program", ["pool", "jobs", "jobs of a fork server"])
 def test_workers_end_when_their_parent_is_killed(tmp_path, program):
     script = tmp_path / "program.py"
     text = PROGRAM if program == "pool" else PROGRAM.split("if __name__")[0] + JOBS
+    if "server" in program:
+        text = text.replace("    collect(", "    runner.START = 'forkserver'\n    collect(")
     script.write_text(text, encoding="utf-8")
     parent = subprocess.Popen([sys.executable, script, tmp_path], env=dict(os.environ))
     files = [tmp_path / "1.pid", tmp_path / "2.pid"]

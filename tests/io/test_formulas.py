@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -58,13 +59,12 @@ def test_recordings_with_such_names_are_read_back(tmp_path, suffix):
 
 
 def test_curves_with_such_names_are_read_back_and_calibrated(trained, world, tmp_path, command):
-    from dataclasses import replace
-
     panel = world.transition("simple", series=2, seed=1).panel
     regimes = ("=a", "-1", "@x")
     found = trained.recover(panel)
+    alpha = np.repeat([[0.1, 0.8, 0.1], [0.1, 0.1, 0.8]], 10, axis=0)
     paths = [
-        replace(one, name=name, regimes=regimes)
+        replace(one, name=name, regimes=regimes, alpha=alpha, lower=alpha, upper=alpha)
         for one, name in zip(found, ("=1+1", "-2"), strict=True)
     ]
     file = tmp_path / "alpha.csv"

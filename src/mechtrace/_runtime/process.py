@@ -99,7 +99,11 @@ def _shortened(name: str) -> str:
 def _remove_stale(target: Path) -> None:
     """Remove temporary files of `target` whose process, on this machine, is dead."""
     kept, ours = _shortened(target.name), f"-{_machine()}-"
-    for entry in os.listdir(target.parent):
+    try:
+        entries = os.listdir(target.parent)
+    except OSError:  # a folder that can be written but not listed
+        return
+    for entry in entries:
         if not (entry.startswith(TEMPORARY) and entry.endswith(f".{kept}") and ours in entry):
             continue
         owner = entry.removeprefix(TEMPORARY).removesuffix(f".{kept}")

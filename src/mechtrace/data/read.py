@@ -209,7 +209,7 @@ def read_inputs(
     if notes and first.roles.get("series") is None:
         notes["series"] = notes["series"].replace("no series", "one series per file")
     regimes = None
-    folders = [path.resolve().parent.name for path in files]
+    folders = [resolved(path).parent.name for path in files]
     if labelled and len(set(folders)) > 1 and not any(panel.labelled for panel in panels):
         regimes, notes["regime"] = folders, "regime = name of the folder (detected)"
     headers = [set(reading.header) - {""} for reading in readings if reading.header]
@@ -305,7 +305,7 @@ def _read_pictures(
     recordings: Sequence[Path], labelled: bool, size: str | None, gap: float | None
 ) -> Reading:
     """Read pictures; where recordings lie in several folders, the folder is the regime."""
-    folders = {path.resolve().parent.name for path in recordings}
+    folders = {resolved(path).parent.name for path in recordings}
     by_folder = labelled and len(folders) > 1
     panel = Panel.from_pictures(
         recording_names(recordings),

@@ -203,7 +203,7 @@ def picture_parts(
             if stack.shape[1:] != stacks[0].shape[1:]:
                 raise other_size(path, stack.shape[1:], stacks[0].shape[1:])
         if regime == "folder":
-            regime = [path.resolve().parent.name for path in paths.values()]
+            regime = [resolved(path).parent.name for path in paths.values()]
     lengths = np.asarray(lengths)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     if regime is not None:

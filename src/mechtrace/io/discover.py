@@ -106,7 +106,7 @@ def has_type(path: Path, kinds: tuple[str, ...]) -> bool:
 def check_name(path: Path) -> None:
     """Refuse a file or folder whose name is no text: it names recordings and regimes."""
     try:
-        "/".join(path.resolve().parts[-2:]).encode()
+        "/".join(resolved(path).parts[-2:]).encode()
     except UnicodeEncodeError as error:
         fix = "rename the file, or its folder"
         raise DataError("the name is not UTF-8", where=str(path), fix=fix) from error
@@ -148,7 +148,7 @@ def file_labels(files: Sequence[Path]) -> list[str]:
     """Return the shortest names that tell the files apart: stem, folder and stem, or path."""
     stems = [file_stem(path) for path in files]
     folders = [
-        f"{path.resolve().parent.name}/{stem}" for path, stem in zip(files, stems, strict=True)
+        f"{resolved(path).parent.name}/{stem}" for path, stem in zip(files, stems, strict=True)
     ]
     unique = (names for names in (stems, folders) if len(set(names)) == len(names))
     return next(unique, [str(path) for path in files])
@@ -156,7 +156,7 @@ def file_labels(files: Sequence[Path]) -> list[str]:
 
 def recording_names(paths: Sequence[Path], root: Path | None = None) -> dict[str, Path]:
     """Name recordings of pictures by their last part, or by their path below `root`."""
-    names = [path.stem if has_type(path, VIDEOS) else path.resolve().name for path in paths]
+    names = [path.stem if has_type(path, VIDEOS) else resolved(path).name for path in paths]
     if len(set(names)) < len(names):
         names = [(path.relative_to(root) if root else path).as_posix() for path in paths]
     return dict(zip(names, paths, strict=True))

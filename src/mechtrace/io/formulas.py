@@ -38,8 +38,9 @@ def escape_frame(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a frame whose headers and text cells are no formulas."""
     import pandas as pd
 
-    changed = {}
-    for name, column in frame.items():
+    changed: dict[str, pd.Series] = {}
+    for label, column in frame.items():
+        name = str(label)
         if isinstance(column.dtype, pd.CategoricalDtype):
             names = column.cat.categories.astype(object)
             if any(escape_formula(str(one)) != str(one) for one in names):
@@ -55,10 +56,7 @@ def escape_frame(frame: pd.DataFrame) -> pd.DataFrame:
             if table:
                 changed[name] = column.map(lambda cell, table=table: table.get(cell, cell))
     headers = [escape_formula(name) if isinstance(name, str) else name for name in frame]
-    if changed:
-        frame = frame.copy(deep=False)
-        for name, column in changed.items():
-            frame[name] = column
+    frame = frame.assign(**changed) if changed else frame  # copies
     return frame if headers == list(frame) else frame.set_axis(headers, axis=1)
 
 

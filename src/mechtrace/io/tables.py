@@ -141,8 +141,9 @@ class CsvTable:
         if not len(frame):
             what = "there is a header but no rows below it"
             raise DataError(what, where=self.path.name, fix="add at least one row")
-        for label in names.intersection(labels):
-            frame[label] = unescape_column(frame[label])
+        for name in labels:
+            if name in names:
+                frame[name] = unescape_column(frame[name])
         return frame.set_axis(self.header, axis=1)
 
     def row_name(self, row: int) -> str:
