@@ -9,6 +9,7 @@ from .model_file import read_archive as read_archive
 from .model_file import versions as versions
 from .model_file import write_archive as write_archive
 from .parts import Preparation as Preparation
+from .settings_file import read_toml as read_toml
 from .tables import check_table as check_table
 from .tables import write_panel as write_panel
 from .tables import write_table as write_table
