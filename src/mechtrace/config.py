@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import math
+import sys
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -107,7 +107,8 @@ class FitConfig:
         _check_kinds(self)
         _at_least(self, 1, "steps", "batch", "evaluations", "patience")
         _at_least(self, 2, "window")
-        _at_least(self, 0, "warmup", "weight_decay", "seed")
+        _at_least(self, 0, "warmup", "weight_decay")
+        check_seed(self.seed)
         if not (self.lr > 0 and self.clip > 0):
             raise ConfigError(f"lr = {self.lr}, clip = {self.clip}", fix="make both positive")
         if not 0 <= self.holdout < 1:
@@ -306,8 +307,22 @@ def is_a(value: Any, kind: type) -> bool:
     """Return whether a value has the type of a setting; an int is a float, a bool is no int."""
     if kind is float:
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        return number and math.isfinite(value)
+        return number and abs(value) <= sys.float_info.max  # an int can be larger
     return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+
+
+#: Seeds are multiplied with prime numbers, and torch takes 64 bits.
+MOST_SEED = (1 << 44) - 1
+
+
+def check_seed(seed: Any) -> int:
+    """Return a seed, or raise ConfigError if it is none."""
+    seed = seed.item() if hasattr(seed, "item") else seed
+    if not is_a(seed, int) or not 0 <= seed <= MOST_SEED:
+        long = isinstance(seed, int) and abs(seed) > 10**40  # Python prints no longer ones
+        given = "a very long number" if long else repr(seed)
+        raise ConfigError(f"seed = {given}", fix=f"make it a whole number from 0 to {MOST_SEED}")
+    return seed
 
 
 def _at_least(config: Any, least: int, *names: str) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Literal, overload
 import numpy as np
 from scipy.special import ndtr
 
-from ..config import KIND_NAMES, is_a
+from ..config import KIND_NAMES, check_seed, is_a
 from ..errors import ConfigError
 from ..io.frames import Frames
 from . import drawing
@@ -333,6 +333,6 @@ def make(name: str = "paper", *, seed: int = 0, **options: Any) -> World | Physi
         if kind in KIND_NAMES and not is_a(options[option], kind):
             raise ConfigError(f"{option} = {options[option]!r}", fix=f"make it {KIND_NAMES[kind]}")
     if name in OTHERS:
-        made: Physics | Pump = kind_of_world(settings(**options), seed)
+        made: Physics | Pump = kind_of_world(settings(**options), check_seed(seed))
         return made
-    return World.draw(replace(WorldConfig(**PRESETS[name]), **options), seed=seed)
+    return World.draw(replace(WorldConfig(**PRESETS[name]), **options), seed=check_seed(seed))
