@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import mechtrace as mt
 from mechtrace.config import (
     EXPERT_LAYERS,
     EXPERTS,
@@ -214,3 +215,28 @@ def test_a_temporal_encoder_has_few_layers() -> None:
     with pytest.raises(ConfigError, match="17 of a temporal encoder; make it at most 16"):
         ModelConfig(encoder="temporal", layers=17)
     assert ModelConfig(layers=17).layers == 17
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "a", True, None, 1 << 44, 10**400])
+def test_a_seed_that_cannot_be_used_is_refused_everywhere(seed: object) -> None:
+    for use in (
+        lambda: mt.worlds.make("paper", seed=seed),
+        lambda: mt.worlds.make("pump", seed=seed),
+        lambda: mt.worlds.make("pump").simulate(1, seed=seed),
+        lambda: RunConfig.from_options(seed=seed),
+    ):
+        with pytest.raises(ConfigError, match="seed = "):
+            use()
+
+
+def test_the_largest_seed_draws_a_batch() -> None:
+    from mechtrace.config import MOST_SEED
+    from mechtrace.stage1.fit_run import FitRun
+
+    panel = mt.worlds.make("paper", regimes=2, latents=3, channels=4, length=20).simulate(4).panel
+    FitRun.prepare(panel, RunConfig.from_options(seed=MOST_SEED)).trainer.batches.load(10**6)
+
+
+def test_a_number_too_long_for_a_float_is_refused() -> None:
+    with pytest.raises(ConfigError, match="finite number"):
+        RunConfig.from_options(lr=10**400)

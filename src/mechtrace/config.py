@@ -112,7 +112,8 @@ class FitConfig:
         _check_kinds(self)
         _at_least(self, 1, "steps", "batch", "evaluations", "patience")
         _at_least(self, 2, "window")
-        _at_least(self, 0, "warmup", "weight_decay", "seed")
+        _at_least(self, 0, "warmup", "weight_decay")
+        check_seed(self.seed)
         if not (self.lr > 0 and self.clip > 0):
             raise ConfigError(f"lr = {self.lr}, clip = {self.clip}", fix="make both positive")
         if not 0 <= self.holdout < 1:
@@ -289,6 +290,20 @@ def is_a(value: Any, kind: type) -> bool:
     if kind is int:
         return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
     return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+
+
+#: Seeds are multiplied with prime numbers, and torch takes 64 bits.
+MOST_SEED = (1 << 44) - 1
+
+
+def check_seed(seed: Any) -> int:
+    """Return a seed, or raise ConfigError if it is none."""
+    seed = seed.item() if hasattr(seed, "item") else seed
+    if not is_a(seed, int) or not 0 <= seed <= MOST_SEED:
+        long = isinstance(seed, int) and abs(seed) > 10**40  # Python prints no longer ones
+        given = "a very long number" if long else repr(seed)
+        raise ConfigError(f"seed = {given}", fix=f"make it a whole number from 0 to {MOST_SEED}")
+    return seed
 
 
 def _at_least(config: Any, least: int, *names: str) -> None:

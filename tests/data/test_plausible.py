@@ -48,6 +48,16 @@ def test_integers_have_missing_cells_too():
     assert found.observed().tolist() == [True, False]
 
 
+def test_spoilt_pixels_are_named_once():
+    frames = noise(1, 6, 4, 5)
+    frames[0, 3, :2] = 1e20
+    panel = Panel.from_arrays(frames)
+    with pytest.warns(DataWarning, match=r"row 3: 1e\+20 .*and 9 more") as told:
+        found = implausible_as_missing(panel, PlausibleRange(np.zeros((4, 5)), np.ones((4, 5))))
+    assert len(told) == 1
+    assert np.flatnonzero(~found.observed()).tolist() == [3]
+
+
 def test_plausible_recordings_are_handed_on_as_they_are():
     panel = Panel.from_arrays(noise(2, 5, 2) + np.array([0, 1e6]))
     assert implausible_as_missing(panel, RANGE) is panel

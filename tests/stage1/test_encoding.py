@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from mechtrace.config import ModelConfig
+from mechtrace.data.device import on_device
 from mechtrace.data.panel import Panel
 from mechtrace.data.segments import CropSampler, training_runs
 from mechtrace.stage1 import encoding as latents
@@ -205,3 +206,19 @@ def test_only_rescaled_models_store_a_rescaling() -> None:
     assert other.origin.tolist() == model.origin.tolist() != [0.0] * 4
     other.load_state_dict(plain.state_dict())  # as stored by older versions
     assert other.rescaling() is None
+
+
+@pytest.mark.cuda
+def test_a_panel_on_a_gpu_keeps_what_lies_on_a_large_offset() -> None:
+    device = torch.device("cuda")
+    panel = Panel.from_arrays(some_series(40, 25))
+    offset, units = offset_channels(panel)
+    plain, model = a_model().to(device), a_model().to(device)
+    model.set_units(*units)
+    for data, learner in ((panel, plain), (offset, model)):
+        resident = on_device(data, device, learner.rescaling())
+        assert resident is not None
+        assert resident.dtype == torch.float32
+        found = learner.standardise(resident).cpu().numpy()
+        np.testing.assert_allclose(found, (panel.values - 0.5) / 2.0, rtol=1e-5, atol=1e-6)
+    close(encode(model, offset).mean, encode(plain, panel).mean)

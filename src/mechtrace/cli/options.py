@@ -7,6 +7,7 @@ import inspect
 import json
 import logging
 import math
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
@@ -317,7 +318,7 @@ def _identity(path: Path) -> Path | tuple[int, int]:
     try:
         found = path.stat()
     except OSError:
-        return path.resolve()
+        return Path(os.path.realpath(path))
     return found.st_dev, found.st_ino
 
 

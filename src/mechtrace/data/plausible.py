@@ -87,12 +87,13 @@ def implausible_as_missing(
     if not len(cells):
         return panel
     numbers = np.ravel_multi_index(tuple(cells[:, 1:].T), panel.shape)
-    for number in np.unique(numbers):
-        mine = cells[numbers == number]
-        name = panel.channels[0 if panel.is_image else number]
+    channels = 0 * numbers if panel.is_image else numbers  # all pixels are one channel
+    for channel in np.unique(channels):
+        mine, number = cells[channels == channel], numbers[channels == channel][0]
         more = f" (and {len(mine) - 1} more in this channel)" if len(mine) > 1 else ""
         value = float(panel.values[tuple(mine[0])])
-        text = plausible.warning(_place(panel, int(mine[0][0])), name, int(number), value, more)
+        place, name = _place(panel, int(mine[0][0])), panel.channels[channel]
+        text = plausible.warning(place, name, int(number), value, more)
         warnings.warn(text, DataWarning, stacklevel=3)
     return replace(panel, values=_emptied(panel, cells))
 

@@ -20,7 +20,15 @@ from ..io.column_roles import (
     with_trimmed_header,
     with_trimmed_names,
 )
-from ..io.discover import TABLES, file_labels, file_stem, find_inputs, has_type, recording_names
+from ..io.discover import (
+    TABLES,
+    file_labels,
+    file_stem,
+    find_inputs,
+    has_type,
+    recording_names,
+    resolved,
+)
 from ..io.frames import concatenate_rows, parse_size
 from ..io.parts import Roles
 from ..io.tables import TableSource, open_table

@@ -15,7 +15,7 @@ import numpy as np
 from .._runtime.process import atomic_path
 from ..errors import DataError
 from .cells import Locator, encode_regimes, first, listed, parse_time, shown
-from .discover import IMAGES, check_file, find_recordings, recording_names, unreadable
+from .discover import IMAGES, check_file, find_recordings, recording_names, resolved, unreadable
 from .frames import Frames, Size, concatenate_rows, other_size, read_recording, row_chunks
 from .npz import read_members, stored_preparation
 from .parts import Parts, Preparation, finish

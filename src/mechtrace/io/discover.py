@@ -98,6 +98,11 @@ def image_files(folder: Path) -> list[Path]:
     return [path for path in folder.iterdir() if has_type(path, IMAGES)]
 
 
+def resolved(path: Path) -> Path:
+    """Follow links; unlike in `Path.resolve`, a loop of them is found by who opens the file."""
+    return Path(os.path.realpath(path))
+
+
 def has_type(path: Path, kinds: tuple[str, ...]) -> bool:
     """Tell whether the name of a file ends in one of these suffixes, in any case."""
     return path.name.lower().endswith(kinds)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._runtime.process import atomic_path
+from ..config import check_seed
 from ..data.panel import Panel
 from ..errors import ConfigError
 from ..io.frames import Frames
@@ -185,7 +186,7 @@ class Dynamics(ABC):
                 f"label_noise = {label_noise} with {kinds} regimes",
                 fix="use a share in [0, 1] and at least two regimes",
             )
-        rng = np.random.default_rng([self.seed, seed, 1])
+        rng = np.random.default_rng([self.seed, check_seed(seed), 1])
         regime = np.repeat(np.arange(kinds), series)
         alpha = np.eye(kinds)[regime][:, None, :]
         label = regime.copy()
@@ -224,7 +225,7 @@ class Dynamics(ABC):
         steps = self.config.length if length is None else length
         alpha = make_schedule(schedule, steps, len(self.scales), active)
         alpha = np.broadcast_to(alpha, (series, *alpha.shape))
-        rng = np.random.default_rng([self.seed, seed, 2])
+        rng = np.random.default_rng([self.seed, check_seed(seed), 2])
         return Simulation.run(self, alpha, rng, length=steps, emergent=emergent)
 
     def simulate_latents(

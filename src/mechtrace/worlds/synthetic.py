@@ -15,7 +15,7 @@ from typing import Any, Literal, overload
 import numpy as np
 from scipy.special import ndtr
 
-from ..config import KIND_NAMES, is_a
+from ..config import KIND_NAMES, check_seed, is_a
 from ..errors import ConfigError
 from ..io.frames import Frames
 from . import drawing
@@ -337,5 +337,5 @@ def make(name: str = "paper", *, seed: int = 0, **options: Any) -> Any:
         if kind in KIND_NAMES and not is_a(options[option], kind):
             raise ConfigError(f"{option} = {options[option]!r}", fix=f"make it {KIND_NAMES[kind]}")
     if name in OTHERS:
-        return kind_of_world(settings(**PRESETS[name] | options), seed)
-    return World.draw(replace(WorldConfig(**PRESETS[name]), **options), seed=seed)
+        return kind_of_world(settings(**PRESETS[name] | options), check_seed(seed))
+    return World.draw(replace(WorldConfig(**PRESETS[name]), **options), seed=check_seed(seed))
