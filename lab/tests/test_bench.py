@@ -37,6 +37,19 @@ def test_bench_recover_shows_where_the_time_goes_and_how_it_grows(command, tmp_p
     assert found["scaling"][0]["peak_memory_mb"] > 0
 
 
+def test_bench_memory_tells_the_peak_of_each_stage(command, tmp_path):
+    result = tmp_path / "memory.json"
+    code, out, _ = command(
+        "bench", "memory", "--rows", "2000", "--length", "500", "--kind", ".csv", "--json", result
+    )
+    assert code == 0
+    assert "4 recordings of 500 rows: peak memory" in out
+    found = json.loads(result.read_text())
+    assert list(found["stages"]) == ["start", "read", "recover", "table", "diagnose", "report"]
+    for stage in found["stages"].values():
+        assert 0 < stage["after_mb"] <= 1.01 * stage["peak_mb"] <= 1.01 * found["peak_memory_mb"]
+
+
 def test_bench_scaling_writes_its_configuration(command, tmp_path):
     result = tmp_path / "scaling.json"
     code, out, _ = command(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ._runtime.lazy import render
+from ._runtime.process import torch_threads
 from .config import PAPER_RECIPE, Configurable, FitConfig, ModelConfig
 from .data.panel import Panel
 from .errors import DataError, StoreError
@@ -185,9 +186,10 @@ device, graph
         from .stage1.fit_record import AxesRecord, EvidenceRecord
         from .stage2.measure import measure_statistics
 
-        record, statistics = run.validated(), measure_statistics(run)
-        with listening.stages(progress):
-            axes = axes_of_run(run)
+        with torch_threads(run.trainer.threads):
+            record, statistics = run.validated(), measure_statistics(run)
+            with listening.stages(progress):
+                axes = axes_of_run(run)
         if progress:
             listening.remark(axes.verdict)
         record = replace(
@@ -234,12 +236,13 @@ device, graph
                 fix="give the panel that the model was fitted to",
             )
         run.model = copy.deepcopy(self.model_)
-        with listening.stages(progress):
+        with listening.stages(progress), torch_threads(run.trainer.threads):
             gain = refit_experts(run, self.axes_, steps)
         self.record_ = replace(self.record_, refit=RefitRecord(steps, gain))
         if gain <= 0:
             return self
-        statistics = measure_statistics(run)
+        with torch_threads(run.trainer.threads):
+            statistics = measure_statistics(run)
         evidence = decode(EvidenceRecord, plain(statistics.selection))
         return self._adopt_run(
             run, replace(self.record_, evidence=evidence), self.axes_, statistics

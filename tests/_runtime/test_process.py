@@ -6,13 +6,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
+import torch
 
 from mechtrace._runtime import process
-from mechtrace._runtime.process import atomic_path, output_file
+from mechtrace._runtime.process import atomic_path, output_file, torch_threads
 from mechtrace._runtime.progress import JsonLines
 from mechtrace.errors import DataError
 
@@ -67,6 +68,35 @@ assert threads() == {2}, threads()
 torch.set_num_threads(1)
 keep_to_threads(2)
 assert torch.get_num_threads() == 1, "it limits, it does not raise"
+"""
+TWO_THREADS = """
+import threading, torch
+from mechtrace._runtime.process import torch_threads
+
+torch.set_num_threads(3)
+inside, leave, found = threading.Event(), threading.Event(), []
+
+def first():
+    with torch_threads(1):
+        inside.set()
+        leave.wait()
+        found.append(torch.get_num_threads())
+    found.append(torch.get_num_threads())
+
+def second():
+    inside.wait()
+    with torch_threads(1):
+        leave.set()
+        one.join()
+        found.append(torch.get_num_threads())
+    found.append(torch.get_num_threads())
+
+one, two = threading.Thread(target=first), threading.Thread(target=second)
+one.start(); two.start(); one.join(); two.join()
+new = threading.Thread(target=lambda: found.append(torch.get_num_threads()))
+new.start(); new.join()
+assert found == [1, 3, 1, 3, 3], found
+assert torch.get_num_threads() == 3
 """
 
 
@@ -164,6 +194,60 @@ def test_recovery_leaves_the_allocator_of_the_process_alone(trained, world, monk
     monkeypatch.setattr(process, "_glibc", lambda: asked.append(True))
     trained.recover(world.transition("simple", series=2).panel)
     assert not asked
+
+
+def test_only_large_steps_get_several_threads(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(16)), raising=False)
+    assert process.training_threads(1e8) == 1
+    assert process.training_threads(1e12) == process.MOST_THREADS
+    monkeypatch.setattr(process, "_most_threads", 2)  # as keep_to_threads sets it
+    assert process.training_threads(1e12) == 2
+
+
+def _with_threads(count, work):
+    with torch_threads(count):
+        assert torch.get_num_threads() == count
+        work()
+        assert torch.get_num_threads() == count
+
+
+@pytest.mark.parametrize("error", [None, ValueError, KeyboardInterrupt])
+def test_torch_has_its_threads_back_after_the_block(error):
+    def fail():
+        if error:
+            raise error
+
+    before = torch.get_num_threads()
+    with pytest.raises(error) if error else nullcontext():
+        _with_threads(2, lambda: _with_threads(3, lambda: _with_threads(2, fail)))
+    assert torch.get_num_threads() == before
+
+
+def test_torch_has_its_threads_back_after_blocks_in_two_python_threads():
+    """The second begins while the first is inside, and starts with its number, not the usual."""
+    _run(TWO_THREADS)
+
+
+def test_the_last_of_two_fits_gives_the_allocator_back(monkeypatch):
+    asked = []
+
+    class Libc:
+        def mallopt(self, option, value):
+            asked.append((option, value))
+
+        def malloc_trim(self, pad):
+            asked.append("trim")
+
+    monkeypatch.setattr(process, "_glibc", Libc)
+    first, second = process.keeping_freed_memory(), process.keeping_freed_memory()
+    first.__enter__()
+    begun = list(asked)
+    assert begun
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert asked == begun, "one block is still being run"
+    second.__exit__(None, None, None)
+    assert asked[len(begun) :] == [*process._DEFAULTS.items(), "trim"]
 
 
 def test_a_process_keeps_to_its_threads():

@@ -7,6 +7,7 @@ import pytest
 from diagnose_cases import dependent_surprise
 from scipy.stats import t
 
+from mechtrace.diagnose import goodness_of_fit
 from mechtrace.diagnose.dependence import Dependence, PureSeries, share_above
 from mechtrace.diagnose.goodness_of_fit import DRAWS, TO_LEVEL, Convexity, level_test, paper_test
 from mechtrace.diagnose.verdict import MARGINAL, REJECTED
@@ -31,6 +32,25 @@ def test_the_level_alone_can_refuse_a_recording_of_any_length(steps):
     calm = Dependence(1.0, 0.0, ())
     for loud in (100 * row, np.where(np.arange(steps) < 10, 1000 * row, row)):
         assert Convexity(level_test(loud, pure), calm).p_value < REJECTED / 10
+
+
+@pytest.mark.parametrize("trials", [1, 3])
+def test_resampling_in_blocks_of_steps_gives_the_same(trials, monkeypatch):
+    rng = np.random.default_rng(0)
+    pure, row = dependent_surprise(rng, 20, 60), dependent_surprise(rng, 1, 500)[0]
+    row[200:210] *= 5
+    group = np.arange(20) % 4
+    found = []
+    for values in (10**9, 3 * DRAWS, 77 * DRAWS):  # shorter than a window, and than a series
+        monkeypatch.setattr(goodness_of_fit, "BLOCK_VALUES", values)
+        found.append(level_test(row, pure, group, trials=trials))
+    whole = found[0]
+    assert whole.unusual.any()
+    for other in found[1:]:
+        assert other.p_window == whole.p_window
+        assert other.p_overall == pytest.approx(whole.p_overall, rel=1e-9)
+        assert other.excess == pytest.approx(whole.excess, rel=1e-12)
+        assert (other.unusual == whole.unusual).all()
 
 
 @pytest.mark.parametrize("known", [1, 3, 8, 20, 60])
@@ -151,10 +171,10 @@ def test_made_up_recordings_are_of_one_group():
     series = PureSeries(lengths, group)
     assert series.groups == 2
     wanted = np.arange(50)
-    for place, which, rows in series.stretches(20, wanted, np.random.default_rng(0)):
+    for place, which, start in series.stretches(20, wanted, np.random.default_rng(0)):
         assert np.array_equal(group[which], np.where(wanted % 2, 6, 4))
-        assert rows.shape == (50, place.stop - place.start)
-        assert (rows < lengths[which][:, None]).all()
+        assert start.shape == (50,)
+        assert (start + place.stop - place.start <= lengths[which]).all()
     assert PureSeries(lengths, np.empty(0)).groups == 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -215,3 +216,17 @@ def test_means_closer_than_states_scatter_are_reported(trained, world):
 def test_backtracking_is_zero_of_a_monotone_curve_and_one_half_of_a_zigzag():
     assert backtracking(np.linspace(0, 1, 41)) == 0.0
     assert backtracking(np.tile([0.0, 1.0], 20)) > 0.4
+
+
+def test_memory_grows_no_faster_than_the_recording(trained, world):
+    """Resampled recordings are never in memory as a whole: that took 5 kB per row."""
+    once = world.transition("simple", length=1000).panel.values
+    peaks = []
+    for rows in (8_000, 16_000):
+        path = trained.recover(mt.Panel.from_arrays([np.resize(once, (rows, once.shape[1]))]))
+        tracemalloc.start()
+        trained.diagnose(path)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 2.1 * peaks[0]
+    assert peaks[1] < 100e6  # measured: 43 MB

@@ -36,6 +36,20 @@ def assert_same_weights(a, b):
         assert torch.equal(a[name], b[name]), name
 
 
+def test_same_seed_same_weights_whatever_the_number_of_threads(panel, small):
+    """Threads divide sums: another number of them would give other weights."""
+    fitted = []
+    for count in (1, 2):
+        torch.set_num_threads(count)
+        try:
+            fitted.append(mt.Trace(**small).fit(panel, progress=False))
+            assert torch.get_num_threads() == count
+        finally:
+            torch.set_num_threads(1)
+    assert_same_weights(*map(weights, fitted))
+    assert np.array_equal(*(trace.statistics_.noise for trace in fitted))
+
+
 def test_same_seed_same_weights_whatever_the_global_state(panel, small):
     torch.manual_seed(5)
     first = mt.Trace(seed=3, **small).fit(panel, progress=False)

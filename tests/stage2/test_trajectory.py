@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +14,8 @@ import pytest
 
 import mechtrace as mt
 from mechtrace.errors import DataError
+from mechtrace.io import tables
+from mechtrace.stage2 import trajectory
 from mechtrace.stage2.calibration import KnownInterval
 from mechtrace.stage2.trajectory import read_curves, write_curves
 
@@ -41,6 +45,44 @@ def test_a_table_comes_back_as_it_was(paths, tmp_path, suffix):
         assert (before.name, before.regimes) == (after.name, after.regimes)
         for part in ("time", "alpha", "lower", "upper", "residual", "flag"):
             np.testing.assert_array_equal(getattr(before, part), getattr(after, part))
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv.gz", ".parquet"])
+@pytest.mark.parametrize("rows", [7, 20, 25])  # less than a series of 20 rows, one, and more
+def test_a_table_is_the_same_if_it_is_written_in_blocks(
+    paths, tmp_path, monkeypatch, suffix, rows
+):
+    whole, blocks = tmp_path / f"whole{suffix}", tmp_path / f"blocks{suffix}"
+    write_curves(paths, whole)
+    written = []
+    monkeypatch.setattr(trajectory, "WRITTEN_ROWS", rows)
+    monkeypatch.setattr(tables, "WRITTEN_ROWS", rows)
+    join = pd.concat
+    monkeypatch.setattr(pd, "concat", lambda *a, **k: written.append(1) or join(*a, **k))
+    write_curves(paths, blocks)
+    assert len(written) > 1
+    if suffix == ".parquet":
+        pd.testing.assert_frame_equal(pd.read_parquet(blocks), pd.read_parquet(whole))
+    else:
+        opened = gzip.open if suffix.endswith(".gz") else open
+        with opened(whole, "rb") as expected, opened(blocks, "rb") as found:
+            assert found.read() == expected.read()
+
+
+def test_the_memory_of_writing_does_not_grow_with_the_table(paths, tmp_path, monkeypatch):
+    monkeypatch.setattr(trajectory, "WRITTEN_ROWS", 5_000)
+    monkeypatch.setattr(tables, "WRITTEN_ROWS", 5_000)
+    one, peaks = paths[0], []
+    write_curves(paths, tmp_path / "alpha.csv")  # imports
+    for rows in (10_000, 40_000):
+        parts = {name: getattr(one, name) for name in trajectory.COLUMNS}
+        long = {name: np.resize(part, (rows, *part.shape[1:])) for name, part in parts.items()}
+        path = replace(one, **long)
+        tracemalloc.start()
+        write_curves([path], tmp_path / "alpha.csv")
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.3 * peaks[0]
 
 
 NAMES = [

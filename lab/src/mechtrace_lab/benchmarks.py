@@ -109,7 +109,7 @@ def bench_scale(series: list[int], *, steps: int = 300, device: str = "cpu") -> 
             path = Path(folder) / "panel.npz"
             simulate_to_file(path, count)
             # a fresh process: its peak memory is that of training alone
-            rows.append(_in_fresh_process(_train_from_disk, str(path), steps, device))
+            rows.append(in_fresh_process(_train_from_disk, str(path), steps, device))
         rows[-1]["series_per_regime"] = count
         logger.info(
             f"{count:,} series per regime:"
@@ -217,7 +217,7 @@ def bench_recover(
             trace.save(path)
             result["scaling"] = rows = []
             for shape in shapes:
-                rows.append(_in_fresh_process(_recover_shape, path, shape, how, cpu_threads))
+                rows.append(in_fresh_process(_recover_shape, path, shape, how, cpu_threads))
                 logger.info(
                     f"{shape[0]:,} series of {shape[1]:,}:"
                     f" {rows[-1]['steps_per_second']:,.0f} steps/s,"
@@ -315,7 +315,8 @@ def _train_from_disk(path: str, steps: int, device: str) -> dict[str, float]:
     }
 
 
-def _in_fresh_process(function: Callable[..., Any], *arguments: Any) -> Any:
+def in_fresh_process(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function in a process of its own, whose peak memory is the function's."""
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 

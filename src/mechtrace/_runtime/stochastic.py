@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from threading import RLock
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +14,8 @@ import numpy as np
 if TYPE_CHECKING:
     from torch import Tensor
     from torch.optim import Optimizer
+
+_lock = RLock()
 
 
 def generator(seed: int, purpose: str) -> np.random.Generator:
@@ -24,6 +28,20 @@ def generator(seed: int, purpose: str) -> np.random.Generator:
     True
     """
     return np.random.default_rng([seed, zlib.crc32(purpose.encode())])
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Let torch's own random numbers in this block come from a seed, for new weights.
+
+    They are the process's, so blocks in several threads wait for each other; afterwards they go
+    on as if nothing had been drawn.
+    """
+    import torch
+
+    with _lock, torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
 
 
 def warmup_cosine(step: int, steps: int, lr: float, warmup: int, *, floor: float = 1e-3) -> float:

@@ -77,7 +77,7 @@ def recover(
     paths = results.paths
     write_curves(paths, out)
     if edges is not None:
-        write_frames({path.name: results.mechanisms.edges(path) for path in paths}, edges)
+        write_frames(((path.name, results.mechanisms.edges(path)) for path in paths), edges)
     verdicts = [results.diagnosis(i).verdict for i in range(min(len(paths), SHOWN))]
     for path, verdict in zip(paths, verdicts, strict=False):
         logger.info(f"{path}; verdict: {verdict}")

@@ -102,8 +102,9 @@ def _normal(reference: PureRegimeStatistics, steps: int, trials: int) -> np.ndar
     strength = np.empty(draws)
     for i in range(draws):
         rows = np.empty((2, trials, block), int)
-        for place, which, where in series.stretches(block, np.full(trials, i), rng):
-            rows[0, :, place], rows[1, :, place] = which[:, None], where
+        for place, which, start in series.stretches(block, np.full(trials, i), rng):
+            within = np.arange(place.stop - place.start)
+            rows[0, :, place], rows[1, :, place] = which[:, None], start[:, None] + within
         sums = unit.sums(error[rows[0], rows[1]], past[rows[0], rows[1]])
         strength[i] = _averaged(sums[0].sum(axis=0), _blocks(sums[1].sum(axis=0)))
     if steps > block:  # the Bayes factor of a long recording is the mean over its blocks
@@ -269,7 +270,7 @@ class PureSeries:
     def stretches(
         self, steps: int, wanted: np.ndarray, rng: np.random.Generator, share: float = 0.5
     ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-        """Yield stretches of resampled recordings with their series (draws,) and rows (draws, n).
+        """Yield stretches of resampled recordings, their series and first rows there (draws,).
 
         Recordings are of the `wanted` groups (draws,), modulo the number of groups. A stretch is
         at most this `share` of a pure series. Stretches keep their place within a series, whose
@@ -292,7 +293,7 @@ class PureSeries:
             which = every[first_of[wanted] + rng.integers(count[wanted])]
             last = self.lengths[which] - (stop - first)
             start = np.minimum(first + shift, last) if stop <= whole else last
-            yield slice(first, stop), which, start[:, None] + np.arange(stop - first)
+            yield slice(first, stop), which, start
 
     def of_another_group(self, normal: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Add the variance between groups to values (draws,) of groups 0, 1, ... in turn.

@@ -7,7 +7,10 @@ held-out pure series. Named groups may differ from a new one as much as from eac
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import ks_2samp
@@ -19,6 +22,8 @@ from .dependence import Dependence, PureSeries, dependence, front, share_above
 DRAWS = 1000
 #: Largest number of resampled values (draws x rows).
 MAX_VALUES = 20_000_000
+#: Resampled values that are in memory at once.
+BLOCK_VALUES = 1 << 20
 #: Steps of the window of the local test.
 WINDOW = 8
 #: Excess that is tolerated in pooled trials: every learned model has a percent or two.
@@ -103,23 +108,22 @@ def level_test(
     window = max(1, min(WINDOW, len(found)))
     rng = np.random.default_rng(seed)
     series = PureSeries(np.isfinite(pure).sum(axis=1), np.empty(0) if group is None else group)
-    normal = _resampled(pure, series, len(found), trials, rng)
-    usual = normal.mean()
-    normal = normal * (TOLERATED if trials > 1 else 1.0)
-    local, normal_local = _running_mean(found, window), _running_mean(normal, window)
+    normal = _null(pure, series, len(found), window, trials, rng)
+    tolerated = TOLERATED if trials > 1 else 1.0
+    local = _running_mean(found, window)
 
     def normal_log(sizes: np.ndarray) -> np.ndarray:
         """Resample on the logarithmic scale: groups differ by factors."""
-        return series.of_another_group(_log(sizes), rng)
+        return series.of_another_group(_log(tolerated * sizes), rng)
 
-    highest = normal_log(normal_local.max(axis=1))
+    highest = normal_log(normal.highest)
+    high = local > np.exp(np.quantile(highest, 0.99))
     unusual = np.zeros(len(surprise), bool)
-    for start in np.flatnonzero(local > np.exp(np.quantile(highest, 0.99))):
-        unusual[rows[start : start + window]] = True
+    unusual[rows] = np.convolve(high, np.ones(window)) > 0.5
     return LevelTest(
-        p_overall=share_above(normal_log(normal.mean(axis=1)), float(_log(found.mean()))),
+        p_overall=share_above(normal_log(normal.mean), float(_log(found.mean()))),
         p_window=share_above(highest, float(_log(local.max()))),
-        excess=float(found.mean() / usual),
+        excess=float(found.mean() / normal.mean.mean()),
         peak=int(rows[int(local.argmax())]),
         unusual=unusual,
         groups=series.groups,
@@ -136,17 +140,62 @@ def paper_test(residual: np.ndarray, pure: np.ndarray) -> float:
     return float(ks_2samp(a, b).pvalue) if len(a) and len(b) else 1.0
 
 
-def _resampled(
-    pure: np.ndarray, series: PureSeries, steps: int, trials: int, rng: np.random.Generator
-) -> np.ndarray:
-    """Resample normalised innovations (draws, steps), averaged over trials."""
+class _Null(NamedTuple):
+    """Of each resampled recording (draws,): the mean, and that of its highest window."""
+
+    mean: np.ndarray
+    highest: np.ndarray
+
+
+def _null(
+    pure: np.ndarray, series: PureSeries, steps: int, window: int, trials: int,
+    rng: np.random.Generator,
+) -> _Null:  # fmt: skip
+    """Resample normalised innovations, averaged over trials; a block of steps at a time."""
     first = front(pure, np.isfinite(pure))
     draws = max(200, min(DRAWS, MAX_VALUES // steps))
-    total = np.zeros((draws, steps))
-    for _ in range(trials):
-        for place, which, rows in series.stretches(steps, np.arange(draws), rng, share=1.0):
-            total[:, place] += first[which[:, None], rows]
-    return total / trials
+    total, highest = np.zeros(draws), np.full(draws, -np.inf)
+    sums = np.zeros((draws, 1))  # of all steps up to each of the last ones
+    for block in _resampled(first, series, steps, draws, trials, rng):
+        total += block.sum(axis=1)
+        block[:, 0] += sums[:, -1]
+        sums = np.concatenate([sums, np.cumsum(block, axis=1)], axis=1)
+        local = (sums[:, window:] - sums[:, :-window]) / window
+        np.maximum(highest, local.max(axis=1, initial=-np.inf), out=highest)
+        sums = sums[:, -window:].copy()
+    return _Null(total / steps, highest)
+
+
+def _resampled(
+    first: np.ndarray, series: PureSeries, steps: int, draws: int, trials: int,
+    rng: np.random.Generator,
+) -> Iterator[np.ndarray]:  # fmt: skip
+    """Yield (draws, n) values of the next n steps, averaged over trials."""
+    wanted = np.arange(draws)
+    sources = [rng]
+    for _ in range(trials - 1):  # all trials advance together, each by its own random numbers
+        sources.insert(-1, deepcopy(rng))
+        for _ in series.stretches(steps, wanted, rng, share=1.0):
+            pass
+    at_once = max(1, BLOCK_VALUES // draws)
+    parts: list[np.ndarray] = []
+    ready = 0
+    for pieces in zip(
+        *(series.stretches(steps, wanted, own, share=1.0) for own in sources), strict=True
+    ):
+        place = pieces[0][0]
+        for skipped in range(0, place.stop - place.start, at_once):
+            size = min(at_once, place.stop - place.start - skipped)
+            total = np.zeros((draws, size))
+            for _, which, start in pieces:
+                total += first[which[:, None], (start + skipped)[:, None] + np.arange(size)]
+            parts.append(total / trials)
+            ready += size
+            if ready >= at_once:
+                yield np.concatenate(parts, axis=1)
+                parts, ready = [], 0
+    if parts:
+        yield np.concatenate(parts, axis=1)
 
 
 def _log(sizes: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ import logging
 import torch
 from torch import Tensor
 
-from .._runtime.stochastic import minimise
+from .._runtime.stochastic import minimise, seeded
 from ..stage1.experts import (
     AffineExperts,
     AlignedExperts,
@@ -75,8 +75,7 @@ def refit_experts(run: FitRun, axes: Axes, steps: int) -> float:
     system has too, so the same expert can fit better. The gain is in nats per step.
     """
     model = run.model
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(run.config.fit.seed)
+    with seeded(run.config.fit.seed):
         new = AlignedExperts(model.new_experts())
     new.matrix.copy_(torch.from_numpy(axes.matrix))
     new.offset.copy_(torch.from_numpy(axes.offset))

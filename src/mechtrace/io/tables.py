@@ -6,7 +6,7 @@ import csv
 import io
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -39,6 +39,8 @@ _COMMA_NUMBER = r"^\s*([+-]?\d*),(\d+(?:[eE][+-]?\d+)?)\s*$"
 #: What pandas itself takes for a missing number; not applied to columns that hold names.
 MISSING_TEXTS = ["", "NA", "N/A", "n/a", "<NA>", "#N/A", "#N/A N/A", "#NA", "-NaN", "-nan"]
 MISSING_TEXTS += ["NaN", "nan", "NULL", "null", "None"]
+#: Rows of a table that are formatted and written at once.
+WRITTEN_ROWS = 100_000
 #: By suffix, what a table can be written as.
 TABLE_TYPES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".npz")
 
@@ -297,22 +299,68 @@ def check_table(path: Path) -> None:
         require_pyarrow()
 
 
-def write_frames(frames: Mapping[str, pd.DataFrame], path: Path) -> None:
-    """Write the frames of all series into one table, with a column for their names."""
+def write_frames(frames: Iterable[tuple[str, pd.DataFrame]], path: Path) -> None:
+    """Write frames of named series into one table, with a column for the names.
+
+    Rows are written in blocks; only an npz file is made of the whole table.
+    """
     import pandas as pd
 
     check_table(path)
-    frame = pd.concat(frames.values(), ignore_index=True)
-    lengths = [len(each) for each in frames.values()]
-    frame.insert(0, "series", np.repeat(np.array(list(frames), dtype=object), lengths))
-    if not has_type(path, (".npz",)):
-        write_table(frame, path, parquet=has_type(path, (".parquet",)))
+    blocks = _blocks(frames)
+    if has_type(path, (".npz",)):
+        whole = pd.concat(blocks, ignore_index=True)
+        columns = {str(name): column.to_numpy() for name, column in whole.items()}
+        # text as plain unicode arrays: objects would have to be pickled
+        arrays = {k: v.astype(np.str_) if v.dtype == object else v for k, v in columns.items()}
+        with atomic_path(path) as temporary:
+            np.savez_compressed(temporary, allow_pickle=False, **arrays)
         return
-    columns = {str(name): column.to_numpy() for name, column in frame.items()}
-    # text as plain unicode arrays: objects would have to be pickled
-    arrays = {k: v.astype(np.str_) if v.dtype == object else v for k, v in columns.items()}
     with atomic_path(path) as temporary:
-        np.savez_compressed(temporary, allow_pickle=False, **arrays)
+        if has_type(path, (".parquet",)):
+            _write_parquet(blocks, temporary)
+            return
+        compression: Literal["gzip"] | None = "gzip" if has_type(path, (".gz",)) else None
+        for i, block in enumerate(blocks):  # gzip members in a row are one gzip file
+            escape_frame(block).to_csv(
+                temporary, mode="a" if i else "w", header=i == 0, index=False,
+                sep=default_separator(path), compression=compression,
+            )  # fmt: skip
+
+
+def _blocks(frames: Iterable[tuple[str, pd.DataFrame]]) -> Iterator[pd.DataFrame]:
+    """Join frames, with a column for their names, until they have `WRITTEN_ROWS` rows."""
+    import pandas as pd
+
+    waiting: list[tuple[str, pd.DataFrame]] = []
+
+    def joined() -> pd.DataFrame:
+        block = pd.concat([frame for _, frame in waiting], ignore_index=True)
+        names = np.array([name for name, _ in waiting], dtype=object)
+        block.insert(0, "series", np.repeat(names, [len(frame) for _, frame in waiting]))
+        waiting.clear()
+        return block
+
+    rows = 0
+    for name, frame in frames:
+        waiting.append((name, frame))
+        rows += len(frame)
+        if rows >= WRITTEN_ROWS:
+            yield joined()
+            rows = 0
+    if waiting:
+        yield joined()
+
+
+def _write_parquet(blocks: Iterator[pd.DataFrame], path: Path) -> None:
+    import pyarrow as pa
+    from pyarrow.parquet import ParquetWriter
+
+    first = pa.Table.from_pandas(next(blocks), preserve_index=False)
+    with ParquetWriter(path, first.schema) as writer:
+        writer.write_table(first)
+        for block in blocks:
+            writer.write_table(pa.Table.from_pandas(block, first.schema, preserve_index=False))
 
 
 def write_panel(panel: Panel, path: Path) -> None:

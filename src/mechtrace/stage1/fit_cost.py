@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from .._runtime.process import keeping_freed_memory
+from .._runtime.process import keeping_freed_memory, torch_threads
 from .._runtime.progress import duration
 from ..config import RunConfig
 from ..data.panel import Panel
@@ -41,7 +41,7 @@ class Plan:
         """Prepare the run as `fit` does and time a few of its steps."""
         run = FitRun.prepare(panel, config)
         trainer, lags = run.trainer, config.model.lags
-        with keeping_freed_memory():
+        with keeping_freed_memory(), torch_threads(trainer.threads):
             trainer.capture()
             timed, pace = _pace(run, seconds)
             trainer.held_out.load(0, noise_seed=-1)

@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._runtime.process import keeping_freed_memory
+from .._runtime.process import keeping_freed_memory, torch_threads
+from .._runtime.stochastic import seeded
 from ..config import RunConfig
 from ..data.device import on_device
 from ..data.panel import Panel
@@ -132,7 +133,7 @@ class FitRun:
     ) -> None:
         """Train, saving the state to `checkpoint` every `checkpoint_seconds`."""
         save = None if checkpoint is None else lambda state: self._save(checkpoint, state)
-        with keeping_freed_memory():
+        with keeping_freed_memory(), torch_threads(self.trainer.threads):
             self.trainer.run(listeners, save, checkpoint_seconds)
 
     def as_channels(self, panel: Panel) -> Panel:
@@ -237,8 +238,7 @@ def _default_batch(panel: Panel, length: int, device: torch.device) -> int:
 
 def _new_model(panel: Panel, config: RunConfig, train: Runs, one_unit: bool) -> SequentialVAE:
     """Build the model with standardised channels, all by one scale if `one_unit`."""
-    with torch.random.fork_rng(devices=[]):  # leaves the caller's random numbers alone
-        torch.manual_seed(config.fit.seed)
+    with seeded(config.fit.seed):
         model = SequentialVAE(config.model, len(panel.regimes), panel.shape)
     units = Standardiser.fit(panel, train, config.fit.seed)
     scale = units.scale

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._runtime.process import training_threads
 from .._runtime.stochastic import descend, warmup_cosine
 from ..config import FitConfig
 from ..data.device import Rescale, host_rows, tensor_kind
@@ -182,6 +183,12 @@ class Trainer:
         self.counters = TrainState()
         self.best = {name: p.detach().clone() for name, p in self.parameters.items()}
         self._graph: torch.cuda.CUDAGraph | None = None
+
+    @property
+    def threads(self) -> int:
+        """CPU threads for such steps; pictures are read pixel by pixel."""
+        inputs = self.batches.x if self.batches.panel.is_image else self.batches.noise[..., 0]
+        return training_threads(inputs.numel() * sum(p.numel() for p in self.parameters.values()))
 
     # -- one step ------------------------------------------------------------------------------
 

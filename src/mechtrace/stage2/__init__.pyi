@@ -10,3 +10,4 @@ from .kalman import nis as nis
 from .observation_models import ObservationModel as ObservationModel
 from .pure_statistics import PureRegimeStatistics as PureRegimeStatistics
 from .trajectory import Trajectory as Trajectory
+from .trajectory import write_curves as write_curves

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from ..data.panel import Panel
 from ..errors import DataError, MissingDependency
 from ..io.discover import check_file
 from ..io.parts import Roles
-from ..io.tables import open_table, table_parts, write_frames
+from ..io.tables import WRITTEN_ROWS, open_table, table_parts, write_frames
 from .events import Event, find_events
 from .kalman import Observed
 
@@ -148,14 +148,17 @@ class Trajectory:
         pandas.DataFrame
             See `curve_columns` for regimes whose names would collide with other columns.
         """
+        return self._frame(slice(None))
+
+    def _frame(self, rows: slice) -> pd.DataFrame:
         import pandas as pd
 
-        columns: dict[str, Any] = {"time": self.time}
+        columns: dict[str, Any] = {"time": self.time[rows]}
         names = curve_columns(self.regimes)
-        columns |= {share: self.alpha[:, k] for k, (share, _, _) in enumerate(names)}
+        columns |= {share: self.alpha[rows, k] for k, (share, _, _) in enumerate(names)}
         for k, (_, lower, upper) in enumerate(names):
-            columns |= {lower: self.lower[:, k], upper: self.upper[:, k]}
-        return pd.DataFrame(columns | {"residual": self.residual, "flag": self.flag})
+            columns |= {lower: self.lower[rows, k], upper: self.upper[rows, k]}
+        return pd.DataFrame(columns | {"residual": self.residual[rows], "flag": self.flag[rows]})
 
     def to_xarray(self) -> xr.Dataset:
         """Dataset of alpha, lower, upper (time, regime), residual and flag (time).
@@ -262,10 +265,17 @@ class Trajectory:
 COLUMNS = ("time", "alpha", "lower", "upper", "residual", "flag")
 
 
+def _frames(paths: Sequence[Trajectory]) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Tables of all trajectories in turn, long ones a block of rows at a time."""
+    for path in paths:
+        for first in range(0, max(len(path), 1), WRITTEN_ROWS):
+            yield path.name, path._frame(slice(first, first + WRITTEN_ROWS))
+
+
 def write_curves(paths: Sequence[Trajectory], out: Path) -> None:
     """Write one table of all trajectories; as npz, arrays with one entry per row of the table."""
     if out.suffix.lower() != ".npz":
-        write_frames({path.name: path.to_frame() for path in paths}, out)
+        write_frames(_frames(paths), out)
         return
     arrays = {name: np.concatenate([getattr(path, name) for path in paths]) for name in COLUMNS}
     arrays["series"] = np.repeat([path.name for path in paths], [len(path) for path in paths])

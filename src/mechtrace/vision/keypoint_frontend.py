@@ -23,7 +23,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .._runtime.stochastic import generator, minimise, warmup_cosine
+from .._runtime.process import torch_threads, training_threads
+from .._runtime.stochastic import generator, minimise, seeded, warmup_cosine
 from ..config import RunConfig
 from ..data.device import reader
 from ..data.panel import Panel
@@ -252,8 +253,7 @@ def learn_frontend(
 ) -> KeypointFrontend:
     """Learn key points on single pictures of the training runs."""
     config, (height, breadth) = run.fit, panel.shape
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(config.seed)
+    with seeded(config.seed):
         points = KeyPoints((height, breadth))
     units = Standardiser.fit(panel, train, config.seed)
     points.centre.copy_(torch.from_numpy(units.centre))
@@ -263,17 +263,19 @@ def learn_frontend(
     random = np.random.default_rng([config.seed, 17])
     steps, batch = min(config.steps, STEPS[device.type]), BATCH[device.type]
     logger.debug(f"learning key points of pictures of {height} x {breadth} pixels")
-    minimise(
-        points.parameters(),
-        # sorted, as the pictures lie in the file
-        lambda step: points.unexplained(read(np.sort(random.choice(rows, batch)))),
-        steps,
-        lambda step: warmup_cosine(step, steps, LEARNING_RATE, WARMUP),
-        betas=(0.9, 0.99), weight_decay=1e-4, clip=1.0,
-    )  # fmt: skip
-    some = np.sort(random.permutation(rows)[: VALIDATED_FRAMES * 8])
-    averages = run.model.latents // 2 if run.model.latents >= LEAST_LATENTS else 0
-    return KeypointFrontend(points, _principal_directions(points, read, some)[:averages])
+    work = sum(p.numel() for p in points.parameters()) * batch * height * breadth
+    with torch_threads(training_threads(work)):
+        minimise(
+            points.parameters(),
+            # sorted, as the pictures lie in the file
+            lambda step: points.unexplained(read(np.sort(random.choice(rows, batch)))),
+            steps,
+            lambda step: warmup_cosine(step, steps, LEARNING_RATE, WARMUP),
+            betas=(0.9, 0.99), weight_decay=1e-4, clip=1.0,
+        )  # fmt: skip
+        some = np.sort(random.permutation(rows)[: VALIDATED_FRAMES * 8])
+        averages = run.model.latents // 2 if run.model.latents >= LEAST_LATENTS else 0
+        return KeypointFrontend(points, _principal_directions(points, read, some)[:averages])
 
 
 @torch.no_grad()

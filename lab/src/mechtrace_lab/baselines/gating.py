@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from mechtrace._runtime import seeded
 from mechtrace.data import Panel, Runs, find_runs, split_runs, training_runs
 from mechtrace.errors import DataError
 from mechtrace.estimator import Trace
@@ -108,8 +109,7 @@ def fit_gate(
 
 
 def _new_net(inputs: int, regimes: int, hidden: int, layers: int, seed: int) -> nn.Module:
-    with torch.random.fork_rng(devices=[]):  # leaves the caller's random numbers alone
-        torch.manual_seed(seed)
+    with seeded(seed):
         return SkipMLP(inputs, regimes, hidden, layers)
 
 

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import torch
 
-from mechtrace._runtime import keeping_freed_memory
+from mechtrace._runtime import keeping_freed_memory, seeded, torch_threads
 from mechtrace.config import FitConfig
 from mechtrace.data import (
     CropSampler,
@@ -121,7 +120,7 @@ class TrainedMethod(Method):
             self._best = BestMatch(self._model, truth, self._encode, mean_correlation)
             self._learned_from = (panel, train)
             watching.append(self._best)
-        with keeping_freed_memory():
+        with keeping_freed_memory(), torch_threads(trainer.threads):
             trainer.run(watching)
         now = trainer.counters
         self.training_ = {
@@ -154,8 +153,7 @@ class TrainedMethod(Method):
         return other
 
     def _new_model(self, panel: Panel, train: Runs) -> Learner:
-        with torch.random.fork_rng(devices=[]):  # leaves the caller's random numbers alone
-            torch.manual_seed(self.settings.seed)
+        with seeded(self.settings.seed):
             model = self.build(len(self.regimes_), panel.shape)
         units = Standardiser.fit(panel, train, self.settings.seed)
         model.set_units(units.centre, units.scale)

@@ -112,6 +112,26 @@ def bench_scale(
     write_json(json_file, result)
 
 
+@bench_app.command("memory")
+def bench_memory(
+    rows: Annotated[int, typer.Option(help="Rows in all.", min=100)] = 1_000_000,
+    length: Annotated[
+        int | None, typer.Option(help="Rows of each recording (default: all in one).", min=100)
+    ] = None,
+    kind: Annotated[str, typer.Option(help="File that is read: .npz, .csv, .parquet.")] = ".npz",
+    threads: Annotated[int, typer.Option(help="CPU threads.")] = 2,
+    json_file: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Peak memory of reading, recovering, the table, the diagnosis and the report.
+
+    Example: mechtrace bench memory --rows 5000000 --length 1000
+    """
+    from ..memory_benchmark import bench_memory as measured
+
+    write_json(json_file, measured(rows, length, kind=kind, cpu_threads=threads))
+
+
 @bench_app.command("recovery")
 def bench_recovery(
     world: Preset = "paper",
