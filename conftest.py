@@ -21,6 +21,17 @@ settings.load_profile("same")
 SMALL = {"hidden": 16, "steps": 240, "batch": 12, "lr": 1e-2, "evaluations": 4, "align": False}
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport():
+    """Escape names that are not UTF-8 in captured output, which pytest-xdist cannot send."""
+    report = yield
+    report.sections = [
+        (title, text.encode("utf-8", "backslashreplace").decode())
+        for title, text in report.sections
+    ]
+    return report
+
+
 @pytest.fixture(autouse=True)
 def close_figures():
     """Leave no figure to the next test, which may count them."""

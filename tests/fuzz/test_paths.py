@@ -61,7 +61,7 @@ def odd_paths():
     return [
         *os.listdir(), "folder/", "folder/*.csv", "*.csv", "folder/one.csv", "", ".", "..", "/",
         "/dev/null", "/dev/zero", "/dev/full", "/dev/stdin", "/proc/self/mem", "x" * 300 + ".csv",
-        "a\0b.csv", "no/such/folder/x.csv", "runs.csv/inside.csv", "new.csv", "new.html",
+        "no/such/folder/x.csv", "runs.csv/inside.csv", "new.csv", "new.html",
         "new.parquet", "[.csv", "~root/x.csv", "m.mechtrace", "runs.csv",
     ]  # fmt: skip
 
@@ -78,8 +78,6 @@ def contents():
 
 def inodes(word):
     """Inodes of the files that an input names."""
-    if "\0" in word:
-        return set()
     names = [word, *glob.glob(word), *glob.glob(f"{word}/*")] if word else []
     return {os.stat(name).st_ino for name in names if os.path.exists(name)}
 

@@ -386,7 +386,10 @@ def _numbers(column: pd.Series, channel: int, locator: Locator) -> np.ndarray:
     if pd.api.types.is_numeric_dtype(column.dtype):  # nullable and arrow columns
         return column.to_numpy(dtype=np.float64, na_value=np.nan)
     texts = column.astype(str).replace({"True": "1", "False": "0"})
-    numbers = pd.to_numeric(texts, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    found = pd.to_numeric(texts, errors="coerce")
+    if found.dtype == object:  # integers that are too long for a float
+        found = texts.where(found.notna(), "nan").astype(np.float64)
+    numbers = found.to_numpy(dtype=np.float64, na_value=np.nan)
     bad = np.isnan(numbers) & column.notna().to_numpy() & (texts.str.strip() != "").to_numpy()
 
     def wrong(row: int) -> str:
