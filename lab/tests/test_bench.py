@@ -37,6 +37,7 @@ def test_bench_recover_shows_where_the_time_goes_and_how_it_grows(command, tmp_p
     assert found["scaling"][0]["peak_memory_mb"] > 0
 
 
+@pytest.mark.slow
 def test_bench_memory_tells_the_peak_of_each_stage(command, tmp_path):
     result = tmp_path / "memory.json"
     code, out, _ = command(
@@ -62,6 +63,7 @@ def test_bench_scaling_writes_its_configuration(command, tmp_path):
     assert written["versions"]["mechtrace"]
 
 
+@pytest.mark.slow
 def test_bench_scale_and_latents(command, tmp_path):
     code, out, _ = command("bench", "scale", "--series", "4,8", "--steps", "5")
     assert code == 0

@@ -121,6 +121,7 @@ def test_the_mean_of_several_fits(trained, world):
 
 
 @pytest.mark.filterwarnings("ignore::mechtrace.errors.FitWarning")
+@pytest.mark.slow
 def test_the_study_on_made_up_tracks(folder, tmp_path):
     pytest.importorskip("sklearn")
     target = tmp_path / "out.json"

@@ -175,6 +175,7 @@ def test_scores_leave_out_what_is_unknown():
 
 
 @pytest.mark.filterwarnings("ignore::mechtrace.errors.FitWarning")  # of a dozen short films
+@pytest.mark.slow
 def test_the_study_recovers_a_turn_from_painted_films(tmp_path):
     """The whole command on tiny frames of the same format."""
     for name in ("S1606", "S1301"):

@@ -388,7 +388,14 @@ def test_recover_writes_the_edges_of_the_network(command, table, fitted, tmp_pat
     assert (code, "use .csv, " in err) == (2, True)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGTERM,
+        pytest.param(signal.SIGINT, marks=pytest.mark.slow),
+        pytest.param(signal.SIGHUP, marks=pytest.mark.slow),
+    ],
+)
 def test_ctrl_c_then_resume(table, tmp_path, number):
     """As a user or a cluster does it: end the process, run the same command with --resume."""
     model = tmp_path / "m.mechtrace"

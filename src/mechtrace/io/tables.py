@@ -132,7 +132,7 @@ class CsvTable:
                 na_values={name: MISSING_TEXTS for name in labels if name not in names},
                 keep_default_na=False,
             )
-        except pd.errors.ParserError as error:
+        except (pd.errors.ParserError, OverflowError) as error:  # a long integer, in pandas 3.0
             self._text.seek(0)
             self._refuse_long_row(self._records(self._text))
             raise unreadable(self.path, error, "cannot be parsed") from error
