@@ -274,14 +274,21 @@ def to_parquet(panel: Panel, path: Path) -> None:
 
 def write_table(frame: pd.DataFrame, path: Path, *, parquet: bool = False) -> None:
     """Write a frame as Parquet, or as CSV (TSV or gzip by the suffix) without formulas."""
-    compression: Literal["gzip"] | None = "gzip" if has_type(path, (".gz",)) else None
     with atomic_path(path) as temporary:
         if parquet:
             frame.to_parquet(temporary, engine="pyarrow", index=False)
         else:
-            separator = default_separator(path)
-            frame = escape_frame(frame)
-            frame.to_csv(temporary, index=False, sep=separator, compression=compression)
+            _write_csv([frame], temporary, path)
+
+
+def _write_csv(blocks: Iterable[pd.DataFrame], temporary: Path, path: Path) -> None:
+    """Write blocks of rows below each other, as the suffix of `path` says, without formulas."""
+    compression: Literal["gzip"] | None = "gzip" if has_type(path, (".gz",)) else None
+    for i, block in enumerate(blocks):  # gzip members in a row are one gzip file
+        escape_frame(block).to_csv(
+            temporary, mode="a" if i else "w", header=i == 0, index=False,
+            sep=default_separator(path), compression=compression,
+        )  # fmt: skip
 
 
 def check_table(path: Path) -> None:
@@ -320,12 +327,7 @@ def write_frames(frames: Iterable[tuple[str, pd.DataFrame]], path: Path) -> None
         if has_type(path, (".parquet",)):
             _write_parquet(blocks, temporary)
             return
-        compression: Literal["gzip"] | None = "gzip" if has_type(path, (".gz",)) else None
-        for i, block in enumerate(blocks):  # gzip members in a row are one gzip file
-            escape_frame(block).to_csv(
-                temporary, mode="a" if i else "w", header=i == 0, index=False,
-                sep=default_separator(path), compression=compression,
-            )  # fmt: skip
+        _write_csv(blocks, temporary, path)
 
 
 def _blocks(frames: Iterable[tuple[str, pd.DataFrame]]) -> Iterator[pd.DataFrame]:

@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ConfigError
-from .simulation import Dynamics, EmergentEdge
+from .simulation import Dynamics, EmergentEdge, check_machines
 
 #: In the order of the alphabet, which is that of a Panel.
 REGIMES = ("clogged", "healthy", "worn")
@@ -83,17 +83,7 @@ class PumpConfig:
 
     def __post_init__(self) -> None:
         """Validate the settings."""
-        if self.machines < 1 or self.first < 1 or self.length < 2:
-            raise ConfigError(
-                f"machines = {self.machines}, first = {self.first}, length = {self.length}",
-                fix="use at least 1 machine, a first one from 1 on and 2 steps",
-            )
-        if not (self.spread >= 0 and self.sensor_noise >= 0 and self.noise > 0):
-            raise ConfigError(
-                f"spread = {self.spread}, sensor_noise = {self.sensor_noise},"
-                f" noise = {self.noise}",
-                fix="make the noise positive and the others at least 0",
-            )
+        check_machines(self)
 
 
 @dataclass(frozen=True, eq=False)

@@ -326,6 +326,21 @@ class Simulation:
         return np.stack([self.world.conditional_mean(z, k) for k in kinds], axis=2)
 
 
+def check_machines(config: Any) -> None:
+    """Validate the settings that worlds with several machines share."""
+    if config.machines < 1 or config.first < 1 or config.length < 2:
+        raise ConfigError(
+            f"machines = {config.machines}, first = {config.first}, length = {config.length}",
+            fix="use at least 1 machine, a first one from 1 on and 2 steps",
+        )
+    if not (config.spread >= 0 and config.sensor_noise >= 0 and config.noise > 0):
+        raise ConfigError(
+            f"spread = {config.spread}, sensor_noise = {config.sensor_noise},"
+            f" noise = {config.noise}",
+            fix="make the noise positive and the others at least 0",
+        )
+
+
 def leaky_relu(x: np.ndarray, slope: float) -> np.ndarray:
     """Apply LeakyReLU with a slope in [0, 1]."""
     return np.maximum(x, np.asarray(slope, x.dtype) * x)

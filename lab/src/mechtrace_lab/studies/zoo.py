@@ -21,13 +21,10 @@ from mechtrace.worlds.zoo import FAULTS, SYSTEMS, Zoo
 
 from ..baselines import make
 from ..jobs import parallel_map
+from .recovery import EDGE
 
 logger = logging.getLogger(__name__)
 
-#: Shares nearer to 0 or 1 than this count as being at the edge of the simplex.
-EDGE = 0.02
-#: A curve with a smaller mean absolute error is good, one with a larger error is wrong.
-GOOD, WRONG = 0.08, 0.2
 #: Rows of the centred windows whose moments the classifiers see.
 WINDOW = 31
 #: Other methods that see rows; classifiers of window moments are added.

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...errors import ConfigError
 from ..schedules import make_schedule
-from ..simulation import Dynamics, EmergentEdge, Simulation
+from ..simulation import Dynamics, EmergentEdge, Simulation, check_machines
 from .faults import Fault
 from .systems import SYSTEMS, System
 
@@ -52,17 +52,12 @@ class ZooConfig:
             raise ConfigError(
                 f"unknown system {self.system!r}", fix=f"use one of {sorted(SYSTEMS)}"
             )
-        if self.machines < 1 or self.first < 1 or self.length < 2:
-            raise ConfigError(
-                f"machines = {self.machines}, first = {self.first}, length = {self.length}",
-                fix="use at least 1 machine, a first one from 1 on and 2 steps",
-            )
-        if not (self.spread >= 0 and self.sensor_noise >= 0 and self.noise > 0):
-            raise ConfigError(
-                f"spread = {self.spread}, sensor_noise = {self.sensor_noise},"
-                f" noise = {self.noise}",
-                fix="make the noise positive and the others at least 0",
-            )
+        check_machines(self)
+
+    @property
+    def differing(self) -> bool:
+        """Whether recordings are of named machines, with offsets and gains of their own."""
+        return self.machines > 1 or self.first > 1
 
     @property
     def latents(self) -> int:
@@ -205,7 +200,7 @@ class Zoo(Dynamics):
         drawn = np.random.default_rng([self.seed, 7, int(machine)]).standard_normal(
             (2, len(self.sensors["level"]))
         )
-        spread = self.config.spread if self.config.machines > 1 or self.config.first > 1 else 0.0
+        spread = self.config.spread if self.config.differing else 0.0
         return 1 + 0.5 * spread * drawn[0], spread * drawn[1]
 
     def panel_options(self, series: int, steps: int) -> dict[str, Any]:
@@ -216,7 +211,7 @@ class Zoo(Dynamics):
             "channels": tuple(f"s{i + 1}_{unit}" for i, unit in enumerate(units)),
             "time": np.round(self.system.step * np.arange(steps), 9),
         }
-        if self.config.machines > 1 or self.config.first > 1:
+        if self.config.differing:
             out["groups"] = [f"machine {m}" for m in self.machines_of(series)]
         return out
 
