@@ -199,7 +199,8 @@ class FittedModel:
             One for a single series or with `pool`, else one per series.
         """
         from .stage2.observation_models import in_steps
-        from .stage2.recovery import FORMER_OPTIONS, RecoverOptions, recover
+        from .stage2.options import FORMER_OPTIONS, RecoverOptions
+        from .stage2.recovery import recover
 
         for old in former:
             if old not in FORMER_OPTIONS:

@@ -26,7 +26,7 @@ def test_a_diagnosis_speaks(trained, world):
     frame = diagnosis.to_frame()
     assert list(frame.columns) == ["code", "level", "value", "threshold", "meaning", "next_step"]
     assert diagnosis.verdict in str(diagnosis)
-    assert diagnosis.to_dict()["findings"][0]["code"] == "separation"
+    assert diagnosis.to_dict()["findings"][0]["code"] == "sensors"
 
 
 def test_another_operating_point_is_noticed(trained, world):

@@ -11,8 +11,8 @@ import mechtrace as mt
 from mechtrace.errors import ConfigError, DataError, NotFitted
 from mechtrace.stage2 import recovery as stage2
 from mechtrace.stage2 import series_batch as stacks
+from mechtrace.stage2.options import METHODS, RecoverOptions
 from mechtrace.stage2.pure_statistics import PureRegimeStatistics
-from mechtrace.stage2.recovery import METHODS, RecoverOptions
 from mechtrace.stage2.trajectory import Trajectory
 
 CURVES = ("alpha", "lower", "upper")
@@ -265,15 +265,13 @@ def test_causal_and_offline_differ(trained, run, answers):
 # --- pooling ----------------------------------------------------------------------------------
 
 
-def test_pooling_copies_narrows_the_intervals(trained, run):
-    values = run.observations[:1]
-    one = trained.recover(panel_of(values), simplex=False)
+def test_pooling_trials_narrows_the_intervals(world, trained):
+    values = world.transition("simple", series=500, seed=5).observations
+    one = trained.recover(panel_of(values[:1]), simplex=False)
     width = one.upper - one.lower
     ratio = []
     for copies in (50, 500):
-        many = trained.recover(
-            panel_of(np.repeat(values, copies, axis=0)), pool=True, simplex=False
-        )
+        many = trained.recover(panel_of(values[:copies]), pool=True, simplex=False)
         assert isinstance(many, Trajectory)
         assert many.name == "pooled"
         assert many.trials == copies

@@ -72,13 +72,14 @@ def written(trained, tmp_path):
 
 
 def test_the_answer_comes_first_with_how_far_to_trust_it(written, trained, path):
-    far = dataclasses.replace(path, latent_mean=path.latent_mean + 100.0)
+    far = dataclasses.replace(path, error=np.full(len(path), 0.5))
     page = written(far)
     lead = page.source[page.source.index('id="lead"') :]
-    assert "trust: none." in lead[:600]
+    assert "verdict: do not trust." in lead[:600]
     assert 'class="answer bad"' in lead[:600]
-    assert "check units and sensors" in lead[:2000]  # what to do about it
-    assert page.text.index("trust: none") < page.text.index("Repeat this")
+    assert "Shares are off by about 0.5 on average" in lead[:2000]
+    assert "pool repeated trials" in lead[:2000]  # what to do about it
+    assert page.text.index("do not trust") < page.text.index("Repeat this")
 
 
 def test_it_draws_what_was_recovered(written, path, glide):
@@ -195,6 +196,7 @@ def test_a_long_recording_stays_small_and_keeps_its_extremes(written, path):
         residual=residual,
         flag=np.where(np.arange(steps) % 7 == 0, "unexplained", ""),
         surprise=np.ones(steps),
+        error=np.full(steps, 0.05),
         observed=None,
     )
     page = written(long)
@@ -221,7 +223,7 @@ def test_missing_rows_and_missing_answers(written, trained, world, glide):
 def test_a_recording_too_short_to_say_anything(written, trained, glide):
     panel = mt.Panel.from_arrays([glide.panel.values[:1]], channels=list(glide.panel.channels))
     page = written(trained.recover(panel), panel=panel)
-    assert "too short to say anything; trust: none" in page.text
+    assert "too short to say anything; verdict: do not trust" in page.text
 
 
 def test_pooled_trials_show_their_mean(written, trained, world):

@@ -63,6 +63,7 @@ def recover(
 
     from ..io.tables import check_table, write_frames
     from ..stage2.trajectory import write_curves
+    from ..viz.narrative import judged
     from ..viz.report import Results, check_available
     from .inputs import model_and_data, recovered
 
@@ -78,9 +79,10 @@ def recover(
     write_curves(paths, out)
     if edges is not None:
         write_frames(((path.name, results.mechanisms.edges(path)) for path in paths), edges)
-    verdicts = [results.diagnosis(i).verdict for i in range(min(len(paths), SHOWN))]
-    for path, verdict in zip(paths, verdicts, strict=False):
-        logger.info(f"{path}; verdict: {verdict}")
+    diagnoses = [results.diagnosis(i) for i in range(min(len(paths), SHOWN))]
+    verdicts = [diagnosis.verdict for diagnosis in diagnoses]
+    for path, diagnosis in zip(paths, diagnoses, strict=False):
+        logger.info(judged(path, diagnosis))
     if len(paths) > SHOWN:
         logger.info(f"... and {len(paths) - SHOWN} more recordings")
     if set(verdicts) - {"trust"}:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 Level = Literal["good", "caution", "bad", "untestable"]
 #: Verdict by the worst level, the worst first.
 VERDICTS = {"bad": "do not trust", "caution": "caution", "good": "trust"}
+#: Findings that say how wrong the curve may be. Where there are any, they alone give the verdict;
+#: the others explain it, and tell what to look at.
+DECISIVE = ("evidence", "sensors", "expected error", "unexplained steps")
 
 
 def graded(value: float, caution: float, bad: float) -> Level:
@@ -66,7 +69,7 @@ def at_most(
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """All findings about one trajectory; the worst decides the verdict.
+    """All findings about one trajectory; the worst of the decisive ones gives the verdict.
 
     Parameters
     ----------
@@ -82,8 +85,13 @@ class Diagnosis:
     @property
     def verdict(self) -> str:
         """One of "trust", "caution" and "do not trust"."""
-        found = {finding.level for finding in self.findings}
+        found = {finding.level for finding in self.decisive()}
         return next((name for level, name in VERDICTS.items() if level in found), "trust")
+
+    def decisive(self) -> list[Finding]:
+        """List the findings that give the verdict, the worst first; all, if none is decisive."""
+        found = self.by_weight()
+        return [finding for finding in found if finding.code in DECISIVE] or found
 
     def __getitem__(self, code: str) -> Finding:
         return next(finding for finding in self.findings if finding.code == code)
@@ -114,6 +122,6 @@ class Diagnosis:
         return render("html", self)
 
     def by_weight(self) -> list[Finding]:
-        """Sort the findings, the worst first."""
+        """Sort the findings, the worst first, and decisive ones before others."""
         order = {"bad": 0, "caution": 1, "good": 2, "untestable": 3}
-        return sorted(self.findings, key=lambda finding: order[finding.level])
+        return sorted(self.findings, key=lambda f: (order[f.level], f.code not in DECISIVE))

@@ -26,6 +26,9 @@ MAX_VALUES = 20_000_000
 BLOCK_VALUES = 1 << 20
 #: Steps of the window of the local test.
 WINDOW = 8
+#: Least squared errors of unusual rows over those of pure series: what is significant in a long
+#: recording need not matter.
+NOTABLE = 2.0
 #: Excess that is tolerated in pooled trials: every learned model has a percent or two.
 TOLERATED = 1.05
 #: Shares of the significance level that each test gets. Their sum is below 1, because alpha moves
@@ -117,7 +120,7 @@ def level_test(
         return series.of_another_group(_log(tolerated * sizes), rng)
 
     highest = normal_log(normal.highest)
-    high = local > np.exp(np.quantile(highest, 0.99))
+    high = local > max(np.exp(np.quantile(highest, 0.99)), NOTABLE * normal.mean.mean())
     unusual = np.zeros(len(surprise), bool)
     unusual[rows] = np.convolve(high, np.ones(window)) > 0.5
     return LevelTest(

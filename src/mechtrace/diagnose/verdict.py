@@ -12,7 +12,8 @@ from ..stage2.events import shown_time
 from ..stage2.pure_statistics import PureRegimeStatistics
 from ..stage2.trajectory import Trajectory
 from .findings import Diagnosis, Finding, at_most, graded
-from .goodness_of_fit import convexity, paper_test
+from .goodness_of_fit import Convexity, convexity, paper_test
+from .sensors import sensors
 from .separation import (
     MAX_DEVIATION,
     active_regimes,
@@ -25,6 +26,9 @@ from .separation import (
     worst_deviation,
 )
 
+#: Largest expected mean absolute error of the shares; and largest share of unexplained steps.
+OFF, FAR_OFF = 0.12, 0.2
+SOME, MANY = 0.15, 0.6
 #: Smallest distance of two regimes over a recording in standard deviations; and, for Algorithm 1,
 #: of their mean states at a single step, where a share is then off by 1/3 and by 2/3 (near 0 and
 #: 1, where half of the error is cut off, by 1/8 and 1/4 on average).
@@ -68,11 +72,16 @@ def diagnose(path: Trajectory, reference: PureRegimeStatistics) -> Diagnosis:
     """Run every check that the data allow on a trajectory of the model of these statistics."""
     if not np.isfinite(path.surprise).any():
         return Diagnosis(path.name, (NO_EVIDENCE,))
+    test = convexity(path.surprise, path.observed, reference, trials=path.trials)
+    assert test is not None  # there are innovations
     findings = [
+        sensors(path, reference),
+        _expected_error(path),
+        _unexplained(path, test),
         _separation(path),
         _mergeable(path, reference),
         _information(path),
-        _convexity(path, reference),
+        _convexity(path, reference, test),
         _width(path),
         _operating_point(path, reference),
         _static_basis(path, reference),
@@ -86,6 +95,35 @@ def diagnose(path: Trajectory, reference: PureRegimeStatistics) -> Diagnosis:
         ON_TRUST,
     ]
     return Diagnosis(path.name, tuple(finding for finding in findings if finding is not None))
+
+
+def _expected_error(path: Trajectory) -> Finding | None:
+    """How wrong the shares may be, by all that is known; None if it was not computed."""
+    value = path.expected_error
+    if path.method != "state-space" or not np.isfinite(value):
+        return None
+    return at_most(
+        "expected error", value, OFF, FAR_OFF,
+        f"Shares are off by about {value:.2g} on average (limit: at most {OFF:g}), by noise, by"
+        " mechanisms that are not known well at these states, and by prediction errors that are"
+        " larger than usual.",
+        "Record longer, pool repeated trials, name the active regimes, or add recordings of the"
+        " pure regimes in states like these.",
+    )  # fmt: skip
+
+
+def _unexplained(path: Trajectory, test: Convexity) -> Finding | None:
+    """Share of the steps that no mixture of the known mechanisms explains."""
+    if path.method != "state-space":
+        return None
+    value = float(((path.flag == "unexplained") | test.level.unusual).mean())
+    return at_most(
+        "unexplained steps", value, SOME, MANY,
+        f"No mixture of the known mechanisms explains {100 * value:.0f} % of the steps (limit: at"
+        f" most {100 * SOME:.0f} %).",
+        "Do not read the curve there. Add recordings of the missing regime to the training data,"
+        " or cut the stretch out.",
+    )  # fmt: skip
 
 
 def _separation(path: Trajectory) -> Finding:
@@ -141,9 +179,7 @@ def _information(path: Trajectory) -> Finding:
     )  # fmt: skip
 
 
-def _convexity(path: Trajectory, reference: PureRegimeStatistics) -> Finding:
-    test = convexity(path.surprise, path.observed, reference, trials=path.trials)
-    assert test is not None  # diagnose has seen to it
+def _convexity(path: Trajectory, reference: PureRegimeStatistics, test: Convexity) -> Finding:
     level = graded(-test.p_value, -MARGINAL, -REJECTED)
     paper = paper_test(path.residual, np.sqrt(reference.surprise))
     aside = f"(limit: p of at least {MARGINAL:g}; the paper's KS test: p = {paper:.2g})"

@@ -193,15 +193,18 @@ def causal_average(info: SimplexCoordinates, elapsed: np.ndarray) -> Mixture:
 class Observed:
     """What stage 2 saw of one recording, or of n trials of one schedule. Views, not copies."""
 
-    latents: np.ndarray  # (n, T, d)
-    expected: np.ndarray  # (n, T, K, d): what each regime predicts
+    values: np.ndarray  # (n, T, p) of the tested observation model
+    expected: np.ndarray  # (n, T, K, p): what each regime predicts
     elapsed: np.ndarray  # (T,): usual steps since the row before
     stacking: np.ndarray  # (K, K'): how predictions are recombined for the regimes allowed
+    latents: np.ndarray | None = None  # (n, T, d)
+    channels: np.ndarray | None = None  # (n, T, c) as recorded
+    channel_names: tuple[str, ...] = ()
 
     def innovations(self, precision: np.ndarray) -> Innovations:
         """Prediction errors of the one filter that all trials share."""
         allowed = self.stacking.T @ self.expected
-        return Innovations.of(self.latents[None], allowed[None], precision, self.elapsed)
+        return Innovations.of(self.values[None], allowed[None], precision, self.elapsed)
 
 
 @dataclass(frozen=True, eq=False)

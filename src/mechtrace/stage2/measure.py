@@ -10,14 +10,16 @@ import numpy as np
 from .._runtime.process import one_blas_thread
 from .._runtime.stochastic import generator
 from ..data.panel import Panel
-from ..data.segments import Runs, runs_as_series, subsample_runs
+from ..data.segments import Runs, positions, runs_as_series, subsample_runs
 from ..data.standardise import MEASURED_FRAMES
 from ..stage1.encoding import Latents, encode
 from ..stage1.fit_run import FitRun
 from ..stage1.vae import SequentialVAE
 from ..vision.observable_subspace import observable_subspace
+from .channel_experts import MOST_ROWS, ChannelExperts, ChannelRows
+from .channel_statistics import ChannelStatistics
 from .model_selection import select_models
-from .observation_models import candidates
+from .observation_models import CHANNELS, candidates
 from .pure_statistics import PureRegimeStatistics, PureRows
 from .series_batch import EncodedSeries, Features
 
@@ -28,6 +30,10 @@ MOST_RUNS, FEWEST_RUNS = 400, 4
 #: Numbers that may be held for it: at every step, predictions of every expert for every latent,
 #: and information about every pair of weights.
 MOST_NUMBERS = 40_000_000
+#: Possible squared errors of mechanisms at states of other regimes, over the noise, beyond which
+#: held-out pure series do not tell which observation model is right in a mixture; and the multiple
+#: of that at their own states, since with little data mechanisms are doubtful everywhere.
+MOST_DOUBT, MORE_DOUBT = 1.0, 5.0
 #: Numbers in the latents of all labelled series that tell where the experts were trained.
 VISITED_SIZE = 1 << 22
 
@@ -59,7 +65,30 @@ def measure_statistics(run: FitRun) -> PureRegimeStatistics:
         pieces = runs_as_series(panel, held)
         latents = encode(model, pieces)
         visited = pure_rows(model, panel, labelled, stretches, (held, latents.mean))
-        return statistics_of(model, pieces, latents, held.regime, visited, seed)
+        return statistics_of(model, pieces, latents, held.regime, visited, seed, *of_channels(run))
+
+
+def of_channels(run: FitRun) -> tuple[ChannelExperts | None, ChannelStatistics | None]:
+    """Learn mechanisms on the channels of the training runs, and how channels go together.
+
+    None for pictures.
+    """
+    panel, seed, units = run.panel, run.config.fit.seed, run.model.units()
+    if len(panel.shape) > 1:
+        return None, None
+
+    def some(runs: Runs) -> tuple[Runs, Panel]:
+        most = max(1, MOST_ROWS // len(panel.regimes))
+        runs = subsample_runs(runs, most, generator(seed, "channel rows"))
+        return runs, runs_as_series(panel, runs)
+
+    runs, pieces = some(run.runs[0])
+    values = np.asarray(pieces.values, float)
+    rows = ChannelRows(values, positions(pieces), np.repeat(runs.regime, runs.length))
+    experts = ChannelExperts.fit(rows, *units, seed)
+    runs, pieces = some(run.runs[0] + run.runs[1])
+    series = np.repeat(np.arange(len(runs)), runs.length)
+    return experts, ChannelStatistics.measure(np.asarray(pieces.values, float), series, *units)
 
 
 def pure_rows(
@@ -110,12 +139,14 @@ def statistics_of(
     regime: np.ndarray,
     visited: PureRows,
     seed: int,
+    experts: ChannelExperts | None = None,
+    channels: ChannelStatistics | None = None,
 ) -> PureRegimeStatistics:
     """Statistics of held-out pure series `pieces` with their latents, each of one regime (n,).
 
     `visited` are rows of all labelled series.
     """
-    encoded = EncodedSeries.of_rows(model, pieces, latents.mean)
+    encoded = EncodedSeries.of_rows(model, pieces, latents.mean, experts)
     width = EncodedSeries.of_rows(model, pieces, latents.scale).latents
 
     @cache  # the selection and the measurement look at the same features
@@ -124,7 +155,13 @@ def statistics_of(
 
     lags = model.config.lags
     names = candidates(lags, int(np.median((encoded.position >= 0).sum(axis=0))))
-    selection = select_models(features, names, regime, lags, pieces.groups, seed)
+    apart = False
+    if experts is not None:
+        names.append(CHANNELS)
+        assert encoded.channels is not None
+        at_home, elsewhere = experts.doubt(encoded.channels, encoded.position, regime)
+        apart = elsewhere > max(MOST_DOUBT, MORE_DOUBT * at_home)
+    selection = select_models(features, names, regime, lags, pieces.groups, seed, apart=apart)
     return PureRegimeStatistics.of_features(
-        features, width, regime, selection, visited, pieces.groups, seed
+        features, width, regime, selection, visited, pieces.groups, seed, experts, channels
     )

@@ -17,7 +17,16 @@ from .._runtime.stochastic import generator
 from ..data.segments import cumcount
 from .inference import state_space
 from .information import GaussianInformation
-from .observation_models import PLAIN, ObservationModel, canonical, centre_lag, known_steps, parse
+from .observation_models import (
+    CHANNELS,
+    MECHANISMS,
+    PLAIN,
+    ObservationModel,
+    canonical,
+    centre_lag,
+    known_steps,
+    parse,
+)
 
 #: Held-out series that take part (at least four of each regime), and pseudo-transitions of them.
 SERIES, SPLICES = 60, 40
@@ -82,13 +91,18 @@ def select_models(
     lags: int,
     group: np.ndarray | None = None,
     seed: int = 0,
+    *,
+    apart: bool = False,
 ) -> Selection:
     """Start from the best single observation model and add others while that clearly helps.
 
-    With a single series of some regime nothing can be held out: the first model is taken.
+    With a single series of some regime nothing can be held out: the first model is taken. With
+    `apart`, regimes live in different regions of the state space; pure series then say nothing
+    about mixtures, and the mechanisms of the channels are taken, which tell what they do not know.
     """
     if np.bincount(regime).min() < 2:
-        return Selection(tuple(names[:1]), (PLAIN, "static"), {})
+        first, *others = (CHANNELS, PLAIN) if apart else (PLAIN,)
+        return Selection((first,), (*others, first, "static"), {})
     some = np.flatnonzero(cumcount(regime) < max(4, SERIES // (1 + regime.max())))
     split = _LeaveHalfOut(
         regime[some], halves(regime[some], None if group is None else group[some]), lags, seed
@@ -97,6 +111,11 @@ def select_models(
     errors: dict[str, np.ndarray] = {}
     finished: set[str] = set()  # kinds that did not get better with twice the steps
     kind_of = {name: parse(name)[0] for name in names}
+
+    def family(name: str) -> str:
+        """Models of one family repeat each other's evidence."""
+        return "mechanisms" if kind_of[name] in MECHANISMS else kind_of[name]
+
     for name, kind in kind_of.items():
         if kind in finished:
             continue
@@ -112,24 +131,22 @@ def select_models(
 
     def allowed(selected: list[str], other: str, error: np.ndarray) -> bool:
         """Mechanisms are only left for levels whose error is far from that by chance."""
-        leaves = [kind_of[n] for n in selected] == ["prediction"] and kind_of[
-            other
-        ] != "prediction"
+        leaves = [family(n) for n in selected] == ["mechanisms"] and family(other) != "mechanisms"
         return not leaves or bool(error.mean() <= LEVEL_ERROR * by_chance)
 
     tried = list(errors)
-    selected = tried[:1]
-    for name in tried[1:]:
+    selected = [CHANNELS] if apart else tried[:1]
+    for name in [] if apart else tried[1:]:
         error, before = errors[name], errors[selected[0]]
         # between two models of levels the better one is taken, else the simpler one if in doubt
         levels = {kind_of[name], kind_of[selected[0]]} == {"static", "window_moments"}
         better = error.mean() < before.mean() if levels else _clearly_better(error, before)
         if better and allowed(selected, name, error):
             selected = [name]
-    while True:
-        kinds = {kind_of[name] for name in selected}
+    while not apart:
+        kinds = {family(name) for name in selected}
         best = selected
-        for name in [name for name in tried if kind_of[name] not in kinds]:
+        for name in [name for name in tried if family(name) not in kinds]:
             both = [*selected, name]
             total = sum((information[part] for part in both[1:]), information[both[0]])
             error = errors[joined(both)] = split.errors(total)

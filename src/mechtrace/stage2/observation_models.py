@@ -3,6 +3,7 @@
 Each reads y_t = M_t alpha_t + e_t, e_t ~ N(0, R), with one column of M_t per regime:
 
 - `prediction(h)`: y is the latent, M the experts' means given the history h steps back;
+- `channels`: y are the channels, M the predictions of `channel_experts`;
 - `static`: y is the latent, M the mean latents of the regimes (the paper's evidence);
 - `window_moments(w)`: y is the mean, log standard deviation and log standard deviation of the
   steps of the latents over the last w rows, M their means in each regime (gait, vibration).
@@ -23,12 +24,17 @@ from scipy.optimize import brentq
 from scipy.stats import chi2
 
 from ..errors import ConfigError
+from .channel_experts import MEMBER_LAGS
 from .information import GaussianInformation
 
 #: Share of the pure rows inside a limit, and factor on the squared distance of that quantile.
 WITHIN, MARGIN = 0.999, 1.5
 #: The observation model that every fit has.
 PLAIN = "prediction(1)"
+#: The observation model of the channels themselves, which most fits have.
+CHANNELS = "channels"
+#: Kinds that predict from the history: mechanisms, and not levels.
+MECHANISMS = ("prediction", CHANNELS)
 HORIZONS = (1, 2, 4, 8)
 WINDOWS = (8, 16, 32)
 #: Names of earlier versions.
@@ -56,11 +62,14 @@ def parse(name: str) -> tuple[str, int]:
     >>> parse("prediction(2)"), parse("static")
     (('prediction', 2), ('static', 0))
     """
-    found = re.fullmatch(r"(prediction|window_moments)\(([1-9]\d*)\)|(static)", canonical(name))
+    found = re.fullmatch(
+        r"(prediction|window_moments)\(([1-9]\d*)\)|(static|channels)", canonical(name)
+    )
     if not found:
         raise ConfigError(
             f"{name!r} is not a kind of evidence",
-            fix="use prediction(1), static or window_moments(16), or other numbers of steps",
+            fix="use channels, prediction(1), static or window_moments(16), or other numbers of"
+            " steps",
         )
     return (found[3], 0) if found[3] else (found[1], int(found[2]))
 
@@ -89,7 +98,8 @@ def candidates(lags: int, steps: int) -> list[str]:
 def history_length(name: str, lags: int) -> int:
     """Count the latents before the present one that the observation model needs."""
     kind, size = parse(name)
-    return {"prediction": lags + size - 1, "static": 0, "window_moments": size - 1}[kind]
+    of_kind = {"prediction": lags + size - 1, "static": 0, "window_moments": size - 1}
+    return max(MEMBER_LAGS) if kind == CHANNELS else of_kind[kind]
 
 
 def centre_lag(name: str) -> int:
@@ -146,7 +156,7 @@ class ObservationModel:
     @property
     def predicts(self) -> bool:
         """Whether M depends on the history; else it is `means`."""
-        return parse(self.name)[0] == "prediction"
+        return parse(self.name)[0] in MECHANISMS
 
     @property
     def degrees_of_freedom(self) -> float:
@@ -175,13 +185,20 @@ class ObservationModel:
     def noise_inflation(self, excess: np.ndarray) -> np.ndarray | None:
         """Factor (rows,) on R where the variance of the encoder exceeds its usual one.
 
-        `excess` is (rows, d). None where no factor is needed, and for window moments.
+        `excess` is (rows, d). None where no factor is needed, and for models of other values.
         """
-        if len(self.noise) != excess.shape[-1]:
+        if parse(self.name)[0] not in ("prediction", "static"):
             return None
         more = (excess / np.diagonal(self.noise)).mean(axis=-1)
         unusual = more > NEGLIGIBLE_EXCESS
         return np.where(unusual, 1 + more, 1.0) if unusual.any() else None
+
+    def pull(self, predictions: np.ndarray) -> np.ndarray:
+        """M' R^-1 of predictions (..., K, p), 0 where they are unknown.
+
+        An error e of the values changes h of the information by M' R^-1 e.
+        """
+        return np.nan_to_num(predictions) @ (np.linalg.inv(self.noise) / self.autocorrelation_time)
 
     def information(
         self,

@@ -18,10 +18,17 @@ from ..errors import DataError, DataWarning
 from ..io.cells import shown
 from ..stage1.vae import SequentialVAE
 from ..vision.keypoint_frontend import KeypointFrontend, OnlineFrontend
-from .inference import interval, nearest_on_simplex
+from .channel_experts import DRAWS
+from .inference import DOUBT, interval, nearest_on_simplex
 from .information import GaussianInformation, SimplexCoordinates
-from .kalman import GRID, LOG_2PI, KalmanFilter, average_over_process_noise
-from .observation_models import ObservationModel, history_length
+from .kalman import (
+    GRID,
+    LOG_2PI,
+    TESTED_PROCESS_NOISE,
+    KalmanFilter,
+    average_over_process_noise,
+)
+from .observation_models import CHANNELS, ObservationModel, history_length
 from .pure_statistics import PureRegimeStatistics
 from .series_batch import EncodedSeries
 
@@ -115,6 +122,14 @@ class Stream:
         self.rows: deque[torch.Tensor] = deque(maxlen=int(model.encoder.reach) + 1)  # type: ignore[arg-type]
         reach = max(history_length(used.name, model.config.lags) for used in self.used)
         self.latents: deque[np.ndarray] = deque(maxlen=reach + 1)
+        self.coordinates: deque[np.ndarray] = deque(maxlen=reach + 1)
+        self.experts = None
+        if CHANNELS in [used.name for used in self.used]:
+            self.experts = statistics.experts
+            assert self.experts is not None
+            # one filter for each possible error of the mechanisms
+            possible = np.full(len(self.experts.members) * DRAWS, TESTED_PROCESS_NOISE)
+            self.errors = KalmanFilter(len(regimes) - 1, possible)
         self.rescaling = model.rescaling()
         self.plausible, self.channels = plausible, channels
         self.implausible = np.zeros(0, int)  # channels of the row before
@@ -153,12 +168,14 @@ class Stream:
         elapsed = self._elapsed(stamp, seconds)
         if self.frontend is not None:
             row = self.frontend.update(row).astype(np.float64)
-        plane = self._evidence(row)
+        encoded, scale = self._encode(row)
+        plane = self._evidence(encoded, scale)
         found = self.filters.update(plane.A[:, :, :, None], plane.b[:, :, None], elapsed)
         self.quadratic += found.square + plane.offset + LOG_2PI * plane.dims
         average = average_over_process_noise(found, self.quadratic)
         alpha = nearest_on_simplex(plane, average)[:, 0, 0]
         variance = plane.variances(average.covariance)[:, 0, 0] + self.offsets.variance(alpha)
+        variance += self._doubt(plane, encoded, alpha, elapsed)
         mean = plane.weights(average.mean)[:, 0, 0]
         lower, upper = interval(mean, variance, self.level, simplex=True)
         self.informed = self.informed or bool(plane.dims.any())
@@ -210,12 +227,13 @@ class Stream:
         if steps > self.longest * (1 + 1e-9):
             self.rows.clear()
             self.latents.clear()
+            self.coordinates.clear()
             if self.frontend is not None:
                 self.frontend.reset()
         return max(steps, 0.01)
 
-    def _evidence(self, row: np.ndarray) -> SimplexCoordinates:
-        """Information of the newest row about alpha, given those before it."""
+    def _encode(self, row: np.ndarray) -> tuple[EncodedSeries, np.ndarray]:
+        """Latents of the last rows, and the encoder's deviations (1, d) at the newest."""
         scale = np.full((1, self.model.config.latents), np.nan)
         if np.isfinite(row).all():
             scaled = row if self.rescaling is None else self.rescaling(row)
@@ -223,12 +241,42 @@ class Stream:
             mean, log_scale = self.model.encode(torch.stack(list(self.rows))[None])
             self.latents.append(mean[0, -1].numpy())
             scale = log_scale[0, -1:].exp().numpy()
+            if self.experts is not None:
+                self.coordinates.append(self.experts.coordinates(row))
         else:
             self.rows.clear()
             self.latents.clear()
+            self.coordinates.clear()
         steps = len(self.latents)
         past = np.array(self.latents).reshape(steps, 1, scale.shape[-1])
-        encoded = EncodedSeries(self.model, past, np.arange(steps)[:, None])
+        channels = None
+        if self.experts is not None:
+            channels = np.array(self.coordinates).reshape(
+                steps, 1, self.experts.projection.shape[1]
+            )
+        position = np.arange(steps)[:, None]
+        return EncodedSeries(self.model, past, position, self.experts, channels), scale
+
+    def _doubt(
+        self, plane: SimplexCoordinates, encoded: EncodedSeries, alpha: np.ndarray, elapsed: float
+    ) -> np.ndarray:
+        """Variance (K,) by possible errors of the mechanisms of the channels."""
+        if self.experts is None:
+            return np.zeros(len(alpha))
+        b = np.zeros((len(plane.b), 1, *self.errors.process_noise.shape))
+        if len(encoded.position):
+            mixing = self.offsets.recombination
+            weights = np.broadcast_to(mixing @ alpha, (*encoded.position.shape, len(alpha)))
+            pull = self.statistics.models[CHANNELS].pull(
+                mixing.T @ encoded.channel_predictions[-1, 0]
+            )
+            errors = np.stack([error[-1, 0] for error in encoded.channel_errors(weights)])
+            b[:, 0] = plane.basis.T @ pull @ errors.T
+        moved = plane.basis @ self.errors.update(plane.A, b, elapsed).mean[:, 0]
+        return DOUBT * (moved**2).mean(axis=1)
+
+    def _evidence(self, encoded: EncodedSeries, scale: np.ndarray) -> SimplexCoordinates:
+        """Information of the newest row about alpha, given those before it."""
         parts = [self._information(model, encoded, scale) for model in self.used]
         whole = sum(parts[1:], parts[0])
         return whole.recombine(self.offsets.recombination).simplex_coordinates

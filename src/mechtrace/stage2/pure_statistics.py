@@ -15,11 +15,15 @@ import numpy as np
 
 from ..data.segments import cumcount
 from ..errors import ConfigError, DataError
+from .channel_experts import ChannelExperts
+from .channel_statistics import ChannelStatistics
 from .corrections import BasisCorrection
 from .information import GaussianInformation
 from .kalman import Innovations, nis
 from .model_selection import FeatureSource, Selection, joined
 from .observation_models import (
+    CHANNELS,
+    MECHANISMS,
     PLAIN,
     ObservationModel,
     TrainingSupport,
@@ -61,7 +65,7 @@ class PureRows(NamedTuple):
         series = np.nonzero(known)[0]
         return cls(latents[known], series, regime[series], settled[known])
 
-    def operating_points(self) -> dict[str, np.ndarray]:
+    def operating_points(self) -> dict[str, Any]:
         """Mean latents of each regime, covariance within regimes and between means of series."""
         regimes, d = int(self.regime.max()) + 1, self.latents.shape[1]
         means, spread, between = np.zeros((regimes, d)), np.zeros((d, d)), np.zeros((d, d))
@@ -98,7 +102,7 @@ class PureRegimeStatistics:
     offsets: dict[str, BasisCorrection]  # by the name of an observation model or of a combination
     selection: Selection
     support: TrainingSupport
-    # innovations of some pure series and the latents before them, (n, T, d)
+    # innovations of some pure series and the values before them, (n, T, p), of the tested model
     pure_error: np.ndarray = field(default_factory=lambda: np.empty((0, 0, 0)))
     pure_past: np.ndarray = field(default_factory=lambda: np.empty((0, 0, 0)))
     # (K, K) mean of M' R^-1 M over pure rows
@@ -107,6 +111,8 @@ class PureRegimeStatistics:
     group: np.ndarray = field(default_factory=lambda: np.empty(0, int))
     pure_group: np.ndarray = field(default_factory=lambda: np.empty(0, int))
     seed: int = 0  # of the fit
+    experts: ChannelExperts | None = None
+    channels: ChannelStatistics | None = None
 
     @classmethod
     def measure(
@@ -141,6 +147,8 @@ class PureRegimeStatistics:
         rows: PureRows,
         group: np.ndarray | None = None,
         seed: int = 0,
+        experts: ChannelExperts | None = None,
+        channels: ChannelStatistics | None = None,
     ) -> PureRegimeStatistics:
         """Measure all observation models of a selection on n held-out pure series.
 
@@ -178,6 +186,8 @@ class PureRegimeStatistics:
             selection=selection,
             support=TrainingSupport.of(rows.latents),
             seed=seed,
+            experts=experts if CHANNELS in selection.tried else None,
+            channels=channels,
         )
 
     def combination(
@@ -218,6 +228,8 @@ class PureRegimeStatistics:
         for name, offsets in self.offsets.items():
             parts = {f"offsets/{name}/{key}": part for key, part in CORRECTION_PARTS.items()}
             out |= {key: getattr(offsets, part) for key, part in parts.items()}
+        for part in (self.experts, self.channels):
+            out |= {} if part is None else part.arrays()
         out["choice"] = np.frombuffer(json.dumps(asdict(self.selection)).encode(), np.uint8)
         return {f"reference_{name}": np.asarray(value) for name, value in out.items()}
 
@@ -249,12 +261,14 @@ class PureRegimeStatistics:
             selection=Selection.from_dict(json.loads(stored["choice"].tobytes())),
             support=TrainingSupport.from_arrays(stored),
             seed=int(stored.get("seed", 0)),  # older models have none
+            experts=ChannelExperts.from_arrays(stored),
+            channels=ChannelStatistics.from_arrays(stored),
         )
 
 
 def tested_model(selected: tuple[str, ...]) -> str:
     """The selected model that predicts, or the plainest."""
-    return next((name for name in selected if parse(name)[0] == "prediction"), PLAIN)
+    return next((name for name in selected if parse(name)[0] in MECHANISMS), PLAIN)
 
 
 def _for_the_tests(
@@ -265,7 +279,7 @@ def _for_the_tests(
     predictions: np.ndarray,
     regime: np.ndarray,
     group: np.ndarray | None,
-) -> dict[str, np.ndarray]:
+) -> dict[str, Any]:
     """Errors of pure series, with which the tests compare those of a recording."""
     some = np.sort(np.argsort(cumcount(regime), kind="stable")[:KEPT])
     recombined = offsets.recombination.T @ predictions[some]

@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import chi2, norm
 
 from .._runtime.process import one_blas_thread
 from ..data.panel import Panel
-from ..errors import ConfigError, DataError
+from ..errors import DataError
 from ..stage1.vae import SequentialVAE
 from . import algorithm1
 from .active_set import Shown, choose_active
-from .calibration import IntervalLike, as_intervals
+from .calibration import as_intervals
 from .corrections import SeriesOffset
-from .inference import MixturePosterior, state_space
+from .inference import MixturePosterior, Variance, state_space
 from .information import GaussianInformation
 from .kalman import nis
+from .mechanism_errors import ensemble_variance, misfit_variance
 from .observation_models import ObservationModel, centre_lag, history_length
+from .options import RecoverOptions
 from .pure_statistics import PureRegimeStatistics
 from .series_batch import SeriesBatch, groups, in_training_steps, mean_of_known
 from .trajectory import Curve, Trajectory
 
-METHODS = ("state-space", "algorithm1")
-#: Former names of options, and the present ones.
-FORMER_OPTIONS = {"blocks": "evidence", "bias": "estimate_offset", "known": "anchor"}
 #: A step whose residual is rarer than this in pure regimes is unexplained.
 UNEXPLAINED = 1e-3
 #: Recordings, spread over all, in which the active regimes are searched for; the others are then
@@ -37,73 +36,6 @@ MOST_SEARCHED = 50
 #: Rows up to which trajectories keep latents and predictions for their diagnosis, which else only
 #: tests how large the errors are, not what they depend on.
 KEPT_ROWS = 500_000
-
-
-@dataclass(frozen=True)
-class RecoverOptions:
-    """Options of `Trace.recover`; see there."""
-
-    method: str = "state-space"
-    causal: bool = False
-    pool: bool = False
-    simplex: bool = True
-    level: float = 0.9
-    active: Sequence[str] | Literal["auto"] | None = None
-    window: int = 5
-    smoother: str | float = "window"
-    evidence: tuple[str, ...] | None = None
-    estimate_offset: bool = False
-    anchor: Sequence[IntervalLike] = ()
-
-    def check(self, regimes: tuple[str, ...]) -> list[int]:
-        """Raise ConfigError for invalid options; returns the numbers of the active regimes."""
-        if self.method not in METHODS:
-            raise ConfigError(f"method = {self.method!r}", fix=f"use one of {', '.join(METHODS)}")
-        if not 0 < self.level < 1:
-            raise ConfigError(f"level = {self.level}", fix="use a share between 0 and 1")
-        if not isinstance(self.window, int) or self.window < 0:
-            raise ConfigError(f"window = {self.window}", fix="use a whole number of steps")
-        centred = self.window > 0 or self.smoother != "window"
-        if self.causal and self.method == "algorithm1" and centred:
-            raise ConfigError(
-                "the paper's centred window looks ahead, so it has no causal answer",
-                fix="use method='state-space', or window=0",
-            )
-        if self.smoother not in ("window", "rule", "gcv") and (
-            isinstance(self.smoother, str) or not self.smoother >= 0
-        ):
-            raise ConfigError(
-                f"smoother = {self.smoother!r}", fix='use "window", "rule", "gcv" or a number >= 0'
-            )
-        if self.estimate_offset and (self.causal or self.pool):
-            raise ConfigError(
-                "an offset is estimated from the whole of one recording, so it has no causal"
-                " answer and averages out in a pool",
-                fix="leave out estimate_offset, or causal and pool",
-            )
-        active = self._active(regimes)
-        for interval in as_intervals(self.anchor):
-            if interval.shares(regimes)[active].sum() < 1:
-                raise ConfigError(
-                    f"the anchor {interval.weights!r} is not among the active regimes",
-                    fix=f"name one of {', '.join(regimes[k] for k in active)}",
-                )
-        if self.anchor and self.pool:
-            raise ConfigError(
-                "anchors correct single recordings, not a pool",
-                fix="recover the recordings one by one",
-            )
-        return active
-
-    def _active(self, regimes: tuple[str, ...]) -> list[int]:
-        if self.active is None or self.active == "auto":
-            return list(range(len(regimes)))
-        unknown = [name for name in self.active if name not in regimes]
-        if unknown or len(set(self.active)) < 2:
-            raise ConfigError(
-                f"active = {list(self.active)}", fix=f"name at least two of {', '.join(regimes)}"
-            )
-        return [k for k, name in enumerate(regimes) if name in self.active]
 
 
 def recover(
@@ -126,9 +58,12 @@ def recover(
     panel = in_training_steps(panel, step)
     _check_anchor(panel, options)
     used = tuple(used.name for used in statistics.combination(options.evidence)[0])
+    keep = panel.rows <= KEPT_ROWS
 
     def batch(some: np.ndarray) -> SeriesBatch:
-        return SeriesBatch.of(model, statistics, panel[some], used, usual, causal=options.causal)
+        return SeriesBatch.of(
+            model, statistics, panel[some], used, usual, causal=options.causal, keep=keep
+        )
 
     def one_more(chosen: list[int]) -> int | None:
         shown = Shown(chosen, len(regimes))
@@ -137,7 +72,7 @@ def recover(
             shown.add(part.corrected(statistics), part.elapsed)
         return shown.best()
 
-    everything, keep = np.arange(len(panel)), panel.rows <= KEPT_ROWS
+    everything = np.arange(len(panel))
     with one_blas_thread():
         whole = batch(everything).pooled() if options.pool else None
         if options.active == "auto" and len(panel):
@@ -191,7 +126,10 @@ def _recovered(
         series = SeriesOffset.from_known(information, correction, weights)
     elif options.estimate_offset:
         series = SeriesOffset.from_simplex(information, correction, batch.elapsed)
-    answer = _by_state_space(series.subtract_from(information), batch, options, series.variance)
+    left = series.subtract_from(information)
+    doubt = ensemble_variance(left, batch, statistics, active, options)
+    misfit = misfit_variance(left, batch, statistics, active, options)
+    answer = _by_state_space(left, batch, options, series.variance, doubt, misfit)
     curves = {
         name: _by_state_space(
             alone[name], batch, options, statistics.offsets[name].restrict_to(active).variance
@@ -240,6 +178,7 @@ def _trajectories(
             residual=residual[s, : len(time)],
             flag=flags[s, : len(time)],
             surprise=innovation[s, : len(time)],
+            error=answer.error[s, : len(time)].sum(axis=-1) / len(regimes),
             information=information[s],
             latent_mean=latent_mean[s, 0],
             method=options.method,
@@ -271,14 +210,21 @@ def _by_state_space(
     batch: SeriesBatch,
     options: RecoverOptions,
     variance: Callable[[np.ndarray, int], np.ndarray],
+    doubt: Variance | None = None,
+    misfit: Variance | None = None,
 ) -> MixturePosterior:
+    def extra(alpha: np.ndarray, process_noise: np.ndarray) -> np.ndarray:
+        usual = variance(alpha, batch.trials)
+        return usual if doubt is None else usual + doubt(alpha, process_noise)
+
     return state_space(
         information,
         batch.elapsed,
         causal=options.causal,
         simplex=options.simplex,
         level=options.level,
-        extra=lambda alpha: variance(alpha, batch.trials),
+        misfit=misfit,
+        extra=extra,
     )
 
 
@@ -323,7 +269,8 @@ def _by_algorithm1(
     lower, upper = alpha - half, alpha + half
     if options.simplex:
         lower, upper = np.clip(lower, 0, 1), np.clip(upper, 0, 1)
-    return MixturePosterior(alpha, lower, upper, np.full(len(alpha), np.nan))
+    error = np.broadcast_to(np.sqrt(2 / np.pi * variance * left), alpha.shape)
+    return MixturePosterior(alpha, lower, upper, np.full(len(alpha), np.nan), error)
 
 
 def _smoothed(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -17,10 +18,11 @@ from ..data.segments import crop_rows, padded_rows
 from ..errors import DataError
 from ..stage1 import encoding
 from ..stage1.vae import SequentialVAE
+from .channel_experts import ChannelExperts
 from .information import GaussianInformation
 from .kalman import Observed
 from .model_selection import joined
-from .observation_models import TrainingSupport, centre_lag, parse
+from .observation_models import CHANNELS, TrainingSupport, centre_lag, parse
 from .pure_statistics import PureRegimeStatistics
 
 #: Standard deviations below this are set to it before the logarithm.
@@ -38,24 +40,59 @@ class EncodedSeries:
     """Latents of S series side by side.
 
     `mean` is (T, S, d); `position` (T, S) counts the steps since the last gap, -1 where nothing
-    was observed.
+    was observed; `channels` (T, S, q) are the coordinates of the channels that `experts` predict.
     """
 
-    def __init__(self, model: SequentialVAE, mean: np.ndarray, position: np.ndarray) -> None:
+    def __init__(
+        self,
+        model: SequentialVAE,
+        mean: np.ndarray,
+        position: np.ndarray,
+        experts: ChannelExperts | None = None,
+        channels: np.ndarray | None = None,
+    ) -> None:
         self.model, self.mean, self.position = model, mean, position
+        self.experts, self.channels = experts, channels
 
     @classmethod
-    def of_rows(cls, model: SequentialVAE, panel: Panel, mean: np.ndarray) -> EncodedSeries:
+    def of_rows(
+        cls,
+        model: SequentialVAE,
+        panel: Panel,
+        mean: np.ndarray,
+        experts: ChannelExperts | None = None,
+    ) -> EncodedSeries:
         """From the latents (rows, d) of all rows of a panel."""
         rows, position = padded_rows(panel)
         found = mean[rows]
         found[position < 0] = np.nan
-        return cls(model, found, position)
+        channels = None
+        if experts is not None:
+            channels = experts.coordinates(np.asarray(panel.values))[rows]
+            channels[position < 0] = np.nan
+        return cls(model, found, position, experts, channels)
 
     @property
     def latents(self) -> np.ndarray:
         """(S, T, d), NaN where nothing was observed."""
         return self.mean.swapaxes(0, 1)
+
+    @cached_property
+    def channel_predictions(self) -> np.ndarray:
+        """Predictions (T, S, K, q) of the mechanisms of the channels."""
+        assert self.experts is not None
+        assert self.channels is not None
+        found = self.experts.predict(self.channels, self.position)
+        found[self.position < self.model.config.lags] = (
+            np.nan
+        )  # as long a warm-up as that of others
+        return found
+
+    def channel_errors(self, weights: np.ndarray) -> Iterator[np.ndarray]:
+        """Yield possible errors (T, S, q) of their mixture with weights (T, S, K)."""
+        assert self.experts is not None
+        assert self.channels is not None
+        return self.experts.errors(self.channels, self.position, self.channel_predictions, weights)
 
     def features(
         self, name: str, support: TrainingSupport | None = None, means: np.ndarray | None = None
@@ -69,6 +106,10 @@ class EncodedSeries:
             return Features(window_moments(self.mean, self.position, size).swapaxes(0, 1), None)
         if kind == "static":
             return Features(self.latents, None)
+        if kind == CHANNELS:
+            assert self.channels is not None
+            predicted = self.channel_predictions
+            return Features(self.channels.swapaxes(0, 1), predicted.swapaxes(0, 1))
         predicted = encoding.predict(self.model, self.mean, self.position, size)
         if support is not None and means is not None:
             lags = range(size, size + self.model.config.lags)
@@ -117,10 +158,12 @@ class SeriesBatch:
     names: list[str]
     times: list[np.ndarray]
     elapsed: np.ndarray  # (S, T): usual steps since the row before
-    latents: np.ndarray  # (S, T, d)
-    predictions: np.ndarray  # (S, T, K, d) of the tested observation model
+    encoded: EncodedSeries
+    tested: Features  # of the tested observation model
     information: dict[str, GaussianInformation]  # by observation model
     used: tuple[str, ...]
+    channels: np.ndarray | None = None  # (S, T, c) as recorded, NaN where nothing was observed
+    channel_names: tuple[str, ...] = ()
     trials: int = 1
 
     @classmethod
@@ -133,17 +176,25 @@ class SeriesBatch:
         step: float,
         *,
         causal: bool = False,
+        keep: bool = False,
     ) -> SeriesBatch:
         """Encode a panel whose rows are usually `step` apart and apply the observation models.
 
-        Unless the answer is causal, a window is assigned to its centre.
+        Unless the answer is causal, a window is assigned to its centre. `keep`: with the channels
+        as recorded.
         """
         coded = encoding.encode(model, panel)
-        encoded = EncodedSeries.of_rows(model, panel, coded.mean)
+        names = dict.fromkeys([*used, statistics.tested.name])
+        experts = statistics.experts if CHANNELS in names else None
+        encoded = EncodedSeries.of_rows(model, panel, coded.mean, experts)
         rows, real = crop_rows(panel.offsets[:-1], panel.lengths, int(panel.lengths.max()))
         excess = statistics.excess(coded.scale)
+        channels = None
+        if keep and len(panel.shape) == 1:
+            channels = np.asarray(panel.values, float)[rows]
+            channels[encoded.position.T < 0] = np.nan
         information = {}
-        for name in dict.fromkeys([*used, statistics.tested.name]):
+        for name in names:
             observation = statistics.models[name]
             values, predicted = encoded.features(name, statistics.support, statistics.means)
             inflation = observation.noise_inflation(excess)
@@ -152,31 +203,37 @@ class SeriesBatch:
             found = observation.information(values, predicted, inflation)
             information[name] = found.shift_back(0 if causal else centre_lag(name))
             if name == statistics.tested.name:
-                predictions = cast(np.ndarray, predicted)
+                tested = Features(values, predicted)
         return cls(
             names=[str(name) for name in panel.names],
             times=[panel.time_of(i) for i in range(len(panel))],
             elapsed=np.where(real, np.maximum(panel.steps() / step, 0.01)[rows], 1.0),
-            latents=encoded.latents,
-            predictions=predictions,
+            encoded=encoded,
+            tested=tested,
             information=information,
             used=used,
+            channels=channels,
+            channel_names=tuple(panel.channels),
         )
 
     @property
     def mean_latents(self) -> np.ndarray:
         """Latents of each answer, (S, T, d): averaged over the trials of a pool."""
-        return self.latents if self.trials == 1 else mean_of_known(self.latents)
+        latents = self.encoded.latents
+        return latents if self.trials == 1 else mean_of_known(latents)
 
     def observed(self, answer: int, recombination: np.ndarray) -> Observed:
         """View one series, or all trials of a pool, for the diagnosis."""
         steps = len(self.times[answer])
         mine = slice(answer, answer + 1) if self.trials == 1 else slice(None)
         return Observed(
-            self.latents[mine, :steps],
-            self.predictions[mine, :steps],
+            self.tested.values[mine, :steps],
+            cast(np.ndarray, self.tested.predictions)[mine, :steps],
             self.elapsed[answer, :steps],
             recombination,
+            self.encoded.latents[mine, :steps],
+            None if self.channels is None else self.channels[mine, :steps],
+            self.channel_names,
         )
 
     def corrected(self, statistics: PureRegimeStatistics, *names: str) -> GaussianInformation:

@@ -1,7 +1,8 @@
 """The schema of the arrays in a model file: one table, checked before anything reads them.
 
-A row gives the axes of an array (K regimes, d latents, L lags, p dimensions of an observation
-model; other letters are free, but the same everywhere), its type and what its values must be.
+A row gives the axes of an array (K regimes, d latents, L lags, c channels, p dimensions of an
+observation model, t of the tested one; other letters are free, but the same everywhere), its type
+and what its values must be.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ import numpy as np
 from ..config import ModelConfig
 from ..io.typed_json import Mismatch, decode, parse_json
 from ..stage1.fit_record import EvidenceRecord, FitRecord
+from .channel_experts import BENT_LAGS, DRAWS, MEMBER_LAGS
 from .model_selection import joined
-from .observation_models import PLAIN, canonical, parse
+from .observation_models import CHANNELS, PLAIN, canonical, parse
+from .pure_statistics import tested_model
 
 #: Largest magnitude: its square and its reciprocal are far from the limits of float64.
 LARGEST = 1e30
@@ -49,8 +52,8 @@ STATISTICS = {
     "surprise": Field("n T", values="not negative or unknown"),
     "width": Field("d", values="not negative"),
     "steps": Field("K", values="positive"),
-    "pure_error": Field("m U d", values="finite or unknown"),
-    "pure_past": Field("m U d", values="finite or unknown"),
+    "pure_error": Field("m U t", values="finite or unknown"),
+    "pure_past": Field("m U t", values="finite or unknown"),
     "gram": Field("K K", values="semidefinite"),
     "group": Field("n or 0", "i", "not negative"),
     "pure_group": Field("m or 0", "i", "not negative"),
@@ -71,6 +74,26 @@ OFFSETS = {
     "doubt": Field("K K", values="not negative"),
     "series": Field("K K", values="semidefinite"),
     "stretch": Field("K K", values="semidefinite"),
+}
+#: Of the mechanisms of the channels, and of each member of their ensemble (number i).
+EXPERTS = {"centre": Field("c"), "projection": Field("c q")}
+MEMBER = {
+    "directions": Field("a{i} F{i}"),
+    "phases": Field("F{i}"),
+    "linear": Field("b{i} F{i}"),
+    "weights": Field("K P{i} q"),
+    "draws": Field("D K P{i} q"),
+}
+#: How channels go together; absent for pictures and in older models.
+CHANNEL_STATISTICS = {
+    f"reference_channels/{name}": field
+    for name, field in {
+        "centre": Field("c"),
+        "scale": Field("c", values="positive"),
+        "moment": Field("e e", values="semidefinite"),
+        "limit": Field("", values="positive"),
+        "still": Field("c", "i", "not negative"),
+    }.items()
 }
 #: Arrays that older models lack.
 OPTIONAL = {"reference_seed": Field("", "i", "not negative")}
@@ -94,8 +117,16 @@ def check_arrays(record: FitRecord, stored: Mapping[str, np.ndarray]) -> dict[st
             raise Mismatch(f"no array {choice}")
         check_array(choice, STATISTICS["choice"], arrays[choice], sizes)
         evidence = check_evidence(arrays[choice].tobytes(), record)
-        wanted |= {f"{REFERENCE}{n}": row for n, row in _statistics(evidence, config)}
+        sizes |= {"c": len(record.data.channels), "D": DRAWS}
+        sizes["q"] = _coordinates(arrays) if CHANNELS in evidence.tried else 0
+        sizes["t"] = sizes["q" if tested_model(evidence.selected) == CHANNELS else "d"]
+        wanted |= {f"{REFERENCE}{n}": row for n, row in _statistics(evidence, config, sizes["q"])}
+        if sizes["q"]:
+            wanted |= {name: (field, 0) for name, field in _experts(arrays, sizes)}
         wanted |= {name: (field, 0) for name, field in OPTIONAL.items() if name in arrays}
+        if any(name in arrays for name in CHANNEL_STATISTICS):
+            sizes["e"] = 2 * sizes["c"]
+            wanted |= {name: (field, 0) for name, field in CHANNEL_STATISTICS.items()}
     for name in arrays.keys() ^ wanted.keys():
         missing = "no" if name in wanted else "unknown"
         raise Mismatch(f"{missing} array {name[:60]}")
@@ -126,13 +157,46 @@ def check_evidence(text: bytes, record: FitRecord) -> EvidenceRecord:
     return evidence
 
 
+def _coordinates(arrays: Mapping[str, np.ndarray]) -> int:
+    """Dimensions in which channels are predicted."""
+    name = f"{REFERENCE}experts/projection"
+    if name not in arrays or arrays[name].ndim != 2 or not arrays[name].shape[1]:
+        raise Mismatch(f"no usable array {name}")
+    return arrays[name].shape[1]
+
+
+def _experts(
+    arrays: Mapping[str, np.ndarray], sizes: dict[str, int]
+) -> Iterator[tuple[str, Field]]:
+    """List the arrays of the mechanisms of the channels; their sizes depend on each other."""
+    prefix = f"{REFERENCE}experts/"
+    for name, field in EXPERTS.items():
+        yield prefix + name, field
+    count, q = (
+        sum(name.startswith(prefix) and name.endswith("/linear") for name in arrays),
+        sizes["q"],
+    )
+    if not 1 <= count <= 2 * len(MEMBER_LAGS):
+        raise Mismatch(f"array {prefix}0/linear is one of {count}")
+    for i in range(count):
+        linear = arrays.get(f"{prefix}{i}/linear")
+        if linear is None or linear.ndim != 2 or (len(linear) - 1) // q not in MEMBER_LAGS:
+            raise Mismatch(f"no usable array {prefix}{i}/linear")
+        lags = (len(linear) - 1) // q
+        sizes |= {f"a{i}": min(BENT_LAGS, lags) * q, f"b{i}": 1 + lags * q}
+        sizes[f"P{i}"] = sizes[f"b{i}"] + linear.shape[1]
+        for name, field in MEMBER.items():
+            yield f"{prefix}{i}/{name}", field._replace(axes=field.axes.format(i=i))
+
+
 def _statistics(
-    evidence: EvidenceRecord, config: ModelConfig
+    evidence: EvidenceRecord, config: ModelConfig, coordinates: int
 ) -> Iterator[tuple[str, tuple[Field, int]]]:
     for name, field in STATISTICS.items():
         yield name, (field, 0)
     for model in evidence.tried:
         p = config.latents * (3 if parse(model)[0] == "window_moments" else 1)
+        p = coordinates if model == CHANNELS else p
         for part, field in BLOCK.items():
             yield f"block/{model}/{part}", (field, p)
     for name in dict.fromkeys((*evidence.tried, joined(evidence.selected))):

@@ -113,8 +113,10 @@ class Trajectory:
         "two-point" or "matrix" where known intervals have corrected it, else "".
     by_evidence : dict of Curve
         Answer of each observation model alone, if several were used.
+    error : (T,), optional
+        Expected absolute error of the shares, mean over the regimes.
     observed : Observed, optional
-        Latents and predictions, for the diagnosis.
+        Values and predictions of the tested observation model, for the diagnosis.
     """
 
     name: str
@@ -135,7 +137,16 @@ class Trajectory:
     trials: int = 1
     calibration: str = ""
     by_evidence: dict[str, Curve] = field(default_factory=dict, repr=False)
+    error: np.ndarray | None = field(repr=False, default=None)
     observed: Observed | None = field(repr=False, default=None)
+
+    @property
+    def expected_error(self) -> float:
+        """Expected mean absolute error of the shares; NaN where it was not computed."""
+        if self.error is None:
+            return float("nan")
+        known = np.isfinite(self.error) & (self.flag != "warm-up")
+        return float(self.error[known].mean()) if known.any() else float("nan")
 
     def __len__(self) -> int:
         return len(self.time)

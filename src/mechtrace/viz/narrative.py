@@ -14,10 +14,9 @@ if TYPE_CHECKING:
     from ..stage2.events import Event
     from ..stage2.trajectory import Trajectory
 
-#: Trust that each verdict deserves, and what it means for the reader.
-TRUST = {"trust": "high", "caution": "limited", "do not trust": "none"}
+#: What each verdict means for the reader.
 ADVICE = {
-    "trust": "All checks passed.",
+    "trust": "This curve can be trusted.",
     "caution": "Read this curve with caution.",
     "do not trust": "Do not trust this curve.",
 }
@@ -111,6 +110,22 @@ def _without_change(path: Trajectory) -> str:
     return f"no change, {leader} throughout"
 
 
+def headline(path: Trajectory, events: Sequence[Event], diagnosis: Diagnosis) -> str:
+    """Say what happened, or that nothing can be told since the input itself is off."""
+    off = [one for one in diagnosis.findings if one.code == "sensors" and one.level == "bad"]
+    if off:
+        return f"nothing can be told: {off[0].meaning[0].lower()}{off[0].meaning[1:-1]}"
+    return answer(path, events)
+
+
+def judged(path: Trajectory, diagnosis: Diagnosis) -> str:
+    """Say what happened in a recording, the verdict, and how wrong the shares may be."""
+    told = headline(path, path.events(minimum=2), diagnosis)
+    off = path.expected_error
+    about = f" (shares off by about {off:.2f})" if math.isfinite(off) else ""
+    return f"{path.name}: {told}; verdict: {diagnosis.verdict}{about}"
+
+
 def sequence(path: Trajectory, events: Sequence[Event]) -> str:
     """List the leading regimes one after the other, short enough for a table."""
     if not events:
@@ -122,11 +137,11 @@ def sequence(path: Trajectory, events: Sequence[Event]) -> str:
 
 def trust(diagnosis: Diagnosis) -> dict[str, str]:
     """Return the verdict and, unless all checks passed, its main reason and what to do."""
-    worst = diagnosis.by_weight()[0]
+    worst = diagnosis.decisive()[0]
     told = worst.level != "good"
     return {
         "level": worst.level,
-        "trust": TRUST[diagnosis.verdict],
+        "trust": diagnosis.verdict,
         "advice": ADVICE[diagnosis.verdict],
         "reason": worst.meaning if told else "",
         "next": worst.next_step if told else "",
@@ -163,8 +178,8 @@ def tally(series: Sequence[dict[str, Any]], left_out: int) -> str:
         story, times = Counter(told).most_common(1)[0]
         text += f", most often {story} ({times:,})" if times > 1 else ""
     counts = Counter(one["verdict"]["trust"] for one in series)
-    trusted = [f"{word} for {counts[word]:,}" for word in TRUST.values() if counts[word]]
-    return f"{text}; trust: {', '.join(trusted)}"
+    verdicts = [f"{word} for {counts[word]:,}" for word in ADVICE if counts[word]]
+    return f"{text}; verdict: {', '.join(verdicts)}"
 
 
 def how_recovered(path: Trajectory) -> str:

@@ -110,7 +110,7 @@ def _recording(results: Results, i: int, share: Share) -> dict[str, Any]:
     few = share.series <= FEW
     return {
         "name": path.name,
-        "answer": narrative.answer(path, events),
+        "answer": narrative.headline(path, events, diagnosis),
         "sequence": narrative.sequence(path, events),
         "verdict": narrative.trust(diagnosis),
         "how": narrative.how_recovered(path),

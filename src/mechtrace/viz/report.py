@@ -71,7 +71,7 @@ class Results:
     def latents(self, i: int) -> np.ndarray | None:
         """Return the latents (n, T, d) of the n trials of curve `i`, as `encode` does."""
         seen, mine = self.paths[i].observed, self.recordings(i)
-        if seen is not None:  # as recover encoded them
+        if seen is not None and seen.latents is not None:  # as recover encoded them
             return self.model.axes_.aligned(seen.latents)
         return None if mine is None else np.stack(self.model.encode(mine))
 
@@ -163,7 +163,7 @@ def _lead(content: dict[str, Any]) -> str:
     parts = []
     for one in series:
         verdict = one["verdict"]
-        sentence = escape(f"{one['name']}: {one['answer']}; trust: {verdict['trust']}")
+        sentence = escape(f"{one['name']}: {one['answer']}; verdict: {verdict['trust']}")
         parts.append(f'<p class="answer {verdict["level"]}">{sentence}.</p>')
         if len(series) == 1 and verdict["reason"]:
             reason, advice = escape(verdict["reason"]), escape(verdict["next"])

@@ -61,7 +61,8 @@ class LatentSource:
         return [self._one(*seen) for seen in self._seen(transition, trials)]
 
     def _one(self, found: np.ndarray, observed: Observed) -> tuple[Convexity, float]:
-        latents, means = observed.latents, self.reference.means
+        latents = observed.values if observed.latents is None else observed.latents
+        means = self.reference.means
         test = convexity(found, observed, self.reference, trials=len(latents))
         assert test is not None
         weights = centred_window(static_weights(latents, means))

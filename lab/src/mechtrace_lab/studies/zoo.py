@@ -16,6 +16,7 @@ from mechtrace.data import Panel
 from mechtrace.errors import DataWarning, FitWarning, MechtraceError, MissingDependency
 from mechtrace.estimator import Trace
 from mechtrace.io import versions
+from mechtrace.metrics import weight_correlation
 from mechtrace.stage2 import Trajectory
 from mechtrace.worlds.zoo import FAULTS, SYSTEMS, Zoo
 
@@ -110,6 +111,7 @@ def zoo_row(
         paths = [path for run in made for path in _recovered(trace, run.panel)]
         truth = [alpha for run in made for alpha in run.alpha]
         row["recover_seconds"] = time.perf_counter() - began
+        row["evidence"] = trace.record_.evidence.selected if trace.record_.evidence else ()
         row["mechtrace"] = _score([path.alpha for path in paths], truth)
         row["oracle"] = _score([a for run in made for a in worlds.oracle(run).alpha], truth)
         row["intervals"] = _intervals(paths, truth)
@@ -150,10 +152,8 @@ def _score(curves: Curves, truth: Curves) -> dict[str, float]:
     corr, error = [], []
     for found, alpha in zip(curves, truth, strict=True):
         known = np.isfinite(found).all(axis=1)
-        a, b = found[known], alpha[known]
-        error.append(float(np.abs(a - b).mean()))
-        flat = a.std() < 1e-12
-        corr.append(0.0 if flat else float(np.corrcoef(a.ravel(), b.ravel())[0, 1]))
+        error.append(float(np.abs(found[known] - alpha[known]).mean()))
+        corr.append(weight_correlation(alpha, found))
     return {"corr": float(np.mean(corr)), "mae": float(np.mean(error))}
 
 
@@ -174,6 +174,7 @@ def _judged(trace: Trace, path: Trajectory, alpha: np.ndarray) -> dict[str, Any]
     diagnosis = trace.diagnose(path)
     return {
         "mae": float(np.abs(path.alpha - alpha).mean()),
+        "expected": path.expected_error,
         "verdict": diagnosis.verdict,
         "flagged": float((path.flag == "unexplained").mean()),
         "bad": [one.code for one in diagnosis.findings if one.level == "bad"],
@@ -201,7 +202,12 @@ def _fault(trace: Trace, world: Zoo, kind: str, trials: int) -> list[dict[str, A
         flagged = path.flag == "unexplained"
         both = int((flagged & affected).sum())
         f1 = 2 * both / max(1, int(flagged.sum()) + int(affected.sum()))
-        out.append(_judged(trace, path, alpha) | {"f1": f1})
+        row = _judged(trace, path, alpha) | {"f1": f1}
+        if made.fault.sensors:
+            meaning = " ".join(one.meaning for one in trace.diagnose(path).findings)
+            names = [repr(made.panel.channels[sensor]) for sensor in made.fault.sensors]
+            row["named"] = all(name in meaning for name in names)
+        out.append(row)
     return out
 
 

@@ -9,7 +9,7 @@ const COLUMNS = [
   { title: "changes", of: (series) => series.changes, text: (value) => String(value) },
   { title: "interval width", of: (series) => series.width ?? Infinity, text: (value) => (value < Infinity ? value.toFixed(2) : "–") },
   { title: "unexplained", of: (series) => series.unexplained, text: (value) => `${(100 * value).toFixed(1)} %` },
-  { title: "trust", of: (series) => LEVELS.indexOf(series.verdict.level) },
+  { title: "verdict", of: (series) => LEVELS.indexOf(series.verdict.level) },
 ];
 
 const listed = { by: null, down: false, words: "", rows: PAGE_ROWS };
@@ -43,7 +43,7 @@ function headerOf(column, number) {
 function sortedSeries() {
   const words = listed.words.toLowerCase();
   const found = content.series.map((series, index) => ({ series, index })).filter(({ series }) => (
-    `${series.name} ${series.sequence} trust ${series.verdict.trust}`.toLowerCase().includes(words)));
+    `${series.name} ${series.sequence} verdict ${series.verdict.trust}`.toLowerCase().includes(words)));
   if (listed.by === null) return found;
   const { of } = COLUMNS[listed.by];
   const order = new Intl.Collator("en", { numeric: true }).compare;
@@ -72,7 +72,7 @@ function rowOf(series, index) {
         onclick: () => chooseSeries(index) }, series.name));
     }
     if (!column.of) return make("td", {}, sparkline(series));
-    if (column.title === "trust") return make("td", {}, badge(series.verdict.level, series.verdict.trust));
+    if (column.title === "verdict") return make("td", {}, badge(series.verdict.level, series.verdict.trust));
     return cell(column.text ? column.text(column.of(series)) : column.of(series), column.text ? "number" : "name");
   });
   return make("tr", { "aria-current": String(index === view.series), "data-series": index }, cells);

@@ -29,7 +29,7 @@ function drawRecording() {
   fill("recording",
     make("div", { class: "row spread" }, make("h2", { tabindex: -1, id: "recording-name" }, series.name),
       many ? make("div", { class: "row controls" }, step(-1, "← Previous"), step(1, "Next →")) : ""),
-    many ? make("p", { class: "answer" }, `${series.answer}; trust: `,
+    many ? make("p", { class: "answer" }, `${series.answer}; verdict: `,
       badge(series.verdict.level, series.verdict.trust)) : "",
     make("p", { class: "note" }, series.how, thinned(series)),
     make("div", { class: "row", id: "toggles" }, toggles(series)),

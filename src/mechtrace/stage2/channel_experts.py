@@ -1,0 +1,323 @@
+"""Mechanisms learned on the channels themselves: a small ensemble of Bayesian regressions.
+
+Latents of regimes that live in different regions of the state space need not fit together: no
+training row lies between the regions. Channels always do. Member m of the ensemble predicts
+
+    x_t = (W_0 + D_k)' phi_m(x_{t-1}, ..., x_{t-L}) + noise        (regime k)
+
+with phi a constant, the history and random features of it, from which their linear part is
+removed. The prior precisions of W_0 (shared by all regimes) and D_k (near zero, so that regimes
+differ only where the data ask for it) maximise the evidence, one for each kind of feature.
+Members differ in lags, random features and in whether D_k has random features. Their spread and
+their posteriors tell how far predictions are to be trusted away from the states of a regime.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from .._runtime.stochastic import generator
+
+#: Lags of the members; each is there with and without random features of its own in D_k.
+MEMBER_LAGS = (1, 2, 4)
+#: Lags whose values the random features see.
+BENT_LAGS = 2
+#: Posterior draws of each member.
+DRAWS = 2
+#: Channels beyond this number are compressed to so many principal components.
+MOST_CHANNELS = 16
+#: Random features, and weights of one output, at most.
+FEATURES, MOST_WEIGHTS = 200, 1200
+#: Size of the directions of random features.
+BEND = 1.0
+#: Rows that are learned from, over all regimes.
+MOST_ROWS = 60_000
+#: Rows worked on at once.
+CHUNK = 1 << 12
+#: Fixed-point iterations of the evidence, and the relative change at which they end.
+ITERATIONS, CONVERGED = 25, 0.02
+#: Bounds of prior precisions, in units of the noise.
+PRECISIONS = (1e-6, 1e7)
+#: A channel that varies by less than this, in standard deviations of training, is constant.
+CONSTANT = 1e-9
+
+
+class ChannelRows(NamedTuple):
+    """Rows of labelled series: values (N, c), steps since the last gap (N,), regime (N,)."""
+
+    values: np.ndarray
+    position: np.ndarray
+    regime: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Member:
+    """One regression: features of the history, and weights of each regime."""
+
+    directions: np.ndarray  # (BENT_LAGS * q at most, F)
+    phases: np.ndarray  # (F,)
+    linear: np.ndarray  # (1 + L q, F): linear part of the random features
+    weights: np.ndarray  # (K, P, q), P = 1 + L q + F
+    draws: np.ndarray  # (D, K, P, q) of the posterior
+
+    @property
+    def lags(self) -> int:
+        """Rows of history."""
+        return (len(self.linear) - 1) // self.weights.shape[-1]
+
+    def features(self, history: np.ndarray) -> np.ndarray:
+        """Features (N, P) of histories (N, L q), newest first."""
+        affine = np.concatenate([np.ones((len(history), 1)), history], axis=1)
+        bent = np.tanh(history[:, : len(self.directions)] @ self.directions + self.phases)
+        return np.concatenate([affine, bent - affine @ self.linear], axis=1)
+
+    @classmethod
+    def fit(
+        cls, rows: ChannelRows, lags: int, features: int, own: bool, rng: np.random.Generator
+    ) -> Member:
+        """Learn from rows; `own` gives random features to each regime's own part."""
+        ready = np.flatnonzero(rows.position >= lags)
+        history = np.concatenate([rows.values[ready - lag] for lag in range(1, lags + 1)], axis=1)
+        q, regime = rows.values.shape[1], rows.regime[ready]
+        seen = min(BENT_LAGS, lags) * q
+        directions = BEND * rng.standard_normal((seen, features)) / np.sqrt(seen)
+        phases = rng.uniform(-2, 2, features)
+        affine = np.concatenate([np.ones((len(history), 1)), history], axis=1)
+        bent = np.tanh(history[:, :seen] @ directions + phases)
+        ridge = affine.T @ affine + 1e-6 * len(affine) * np.eye(affine.shape[1])
+        linear = np.linalg.solve(ridge, affine.T @ bent)
+        design = np.concatenate([affine, bent - affine @ linear], axis=1)
+        kind = np.repeat([0, 1, 2], [1, lags * q, features])
+        posterior = Posterior.of(design, rows.values[ready], regime, kind, own)
+        draws = np.stack([posterior.draw(rng) for _ in range(DRAWS)])
+        parts = (directions, phases, linear, posterior.weights, draws)
+        # in the precision in which they are stored: a stored model gives the same answer
+        return cls(*(part.astype(np.float32).astype(float) for part in parts))
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """Gaussian posterior of the stacked weights theta = (W_0, D_0, ..., D_{K-1})."""
+
+    mean: np.ndarray  # (J, q)
+    root: np.ndarray  # (J, J) lower: covariance of a column of theta is root root' noise
+    noise: np.ndarray  # (q,) variance of each output
+    own: np.ndarray  # (O,) features of each D_k
+    regimes: int
+
+    @classmethod
+    def of(
+        cls, design: np.ndarray, y: np.ndarray, regime: np.ndarray, kind: np.ndarray, own: bool
+    ) -> Posterior:
+        """Regress y (N, q) on a design (N, P) whose columns are of kinds (P,) 0, 1 and 2."""
+        kinds, P = int(regime.max()) + 1, design.shape[1]
+        chosen = np.flatnonzero(kind < (3 if own else 2))
+        size = P + kinds * len(chosen)
+        gram, cross = np.zeros((size, size)), np.zeros((size, y.shape[1]))
+        for k in range(kinds):
+            part, target = design[regime == k], y[regime == k]
+            own_rows = slice(P + k * len(chosen), P + (k + 1) * len(chosen))
+            square, product = part.T @ part, part.T @ target
+            gram[:P, :P] += square
+            gram[:P, own_rows] = square[:, chosen]
+            gram[own_rows, :P] = square[chosen]
+            gram[own_rows, own_rows] = square[np.ix_(chosen, chosen)]
+            cross[:P] += product
+            cross[own_rows] = product[chosen]
+        group = np.concatenate([kind, np.tile(3 + kind[chosen], kinds)])
+        present = np.unique(group)
+        precision = np.where(np.arange(6) < 3, 1e-3, 1e-1)
+        power, count = (y**2).sum(axis=0), len(y)
+        for _ in range(ITERATIONS):
+            covariance = np.linalg.inv(gram + np.diag(precision[group]))
+            mean = covariance @ cross
+            left = power - 2 * (mean * cross).sum(axis=0) + (mean * (gram @ mean)).sum(axis=0)
+            noise = np.maximum(left / count, 1e-12)
+            before, sure = precision.copy(), np.diagonal(covariance)
+            scaled = (mean**2 / noise).sum(axis=1)
+            for one in present:
+                mine = group == one
+                determined = mine.sum() - precision[one] * sure[mine].sum()
+                wanted = y.shape[1] * determined / (scaled[mine].sum() + 1e-12)
+                precision[one] = np.clip(wanted, *PRECISIONS)
+            if np.abs(np.log(precision / before)[present]).max() < CONVERGED:
+                break
+        root = np.linalg.cholesky(0.5 * (covariance + covariance.T))
+        return cls(mean, root, noise, chosen, kinds)
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Means of W_0 + D_k, (K, P, q)."""
+        return self._by_regime(self.mean)
+
+    def draw(self, rng: np.random.Generator) -> np.ndarray:
+        """Draw W_0 + D_k, (K, P, q)."""
+        white = rng.standard_normal(self.mean.shape) * np.sqrt(self.noise)
+        return self._by_regime(self.mean + self.root @ white)
+
+    def _by_regime(self, theta: np.ndarray) -> np.ndarray:
+        P = len(theta) - self.regimes * len(self.own)
+        out = np.repeat(theta[None, :P], self.regimes, axis=0)
+        out[:, self.own] += theta[P:].reshape(self.regimes, len(self.own), -1)
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class ChannelExperts:
+    """The ensemble, and how channels are standardised and compressed."""
+
+    centre: np.ndarray  # (c,)
+    projection: np.ndarray  # (c, q)
+    members: tuple[Member, ...]
+
+    @classmethod
+    def fit(
+        cls, rows: ChannelRows, centre: np.ndarray, scale: np.ndarray, seed: int
+    ) -> ChannelExperts | None:
+        """Learn from labelled rows of channels with a known centre and scale (c,).
+
+        None if there are too many regimes, or too few rows, for it.
+        """
+        kinds = int(rows.regime.max()) + 1
+        white = (rows.values - centre) / scale
+        projection = np.diag(1 / scale)[:, white.std(axis=0) > CONSTANT]
+        if projection.shape[1] > MOST_CHANNELS:
+            covariance = white.T @ white / len(white)
+            values, vectors = np.linalg.eigh(covariance)
+            best = np.argsort(-values)[:MOST_CHANNELS]
+            best = best[values[best] > CONSTANT]
+            projection = vectors[:, best] / np.sqrt(values[best]) / scale[:, None]
+        q = projection.shape[1]
+        rows = rows._replace(values=(rows.values - centre) @ projection)
+        rng, members = generator(seed, "channel experts"), []
+        for lags in MEMBER_LAGS:
+            ready = np.bincount(rows.regime[rows.position >= lags], minlength=kinds)
+            for own in (False, True):
+                fixed, each = (1 + lags * q) * (1 + kinds), 1 + kinds * own
+                features = min(FEATURES, (MOST_WEIGHTS - fixed) // each, int(ready.min()))
+                if features > 0:
+                    members.append(Member.fit(rows, lags, features, own, rng))
+        return cls(centre, projection, tuple(members)) if members else None
+
+    @property
+    def regimes(self) -> int:
+        """K."""
+        return len(self.members[0].weights)
+
+    def coordinates(self, values: np.ndarray) -> np.ndarray:
+        """Standardised, compressed channels (..., q) of values (..., c)."""
+        return (np.asarray(values, float) - self.centre) @ self.projection
+
+    def predict(self, x: np.ndarray, position: np.ndarray) -> np.ndarray:
+        """Mean predictions (T, S, K, q) at coordinates x (T, S, q).
+
+        `position` (T, S) counts the steps since the last gap, -1 where nothing was observed. A
+        member speaks where its history is known; NaN where none does.
+        """
+        q = x.shape[-1]
+        total = np.zeros((x.shape[0] * x.shape[1], self.regimes, q))
+        for member in self.members:
+            for ready, features in _chunks(member, x, position):
+                total[ready] += _apply(features, member.weights)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            total /= self._speaking(position).reshape(-1)[:, None, None]
+        return total.reshape(*x.shape[:2], self.regimes, q)
+
+    def errors(
+        self, x: np.ndarray, position: np.ndarray, predicted: np.ndarray, weights: np.ndarray
+    ) -> Iterator[np.ndarray]:
+        """Yield possible errors (T, S, q) of the mixture of `predicted` (T, S, K, q).
+
+        One for each posterior draw of each member, at mixture weights (T, S, K).
+        """
+        mixed = np.einsum("tsk,tskq->tsq", weights, np.nan_to_num(predicted)).reshape(
+            -1, x.shape[-1]
+        )
+        flat = weights.reshape(-1, self.regimes)
+        for member in self.members:
+            out = np.zeros((len(member.draws), *mixed.shape))
+            for ready, features in _chunks(member, x, position):
+                for drawn, draw in zip(out, member.draws, strict=True):
+                    own = np.einsum("nk,nkq->nq", flat[ready], _apply(features, draw))
+                    drawn[ready] = own - mixed[ready]
+            for drawn in out:
+                yield drawn.reshape(x.shape)
+
+    def doubt(
+        self, x: np.ndarray, position: np.ndarray, regime: np.ndarray
+    ) -> tuple[float, float]:
+        """Possible squared errors of mechanisms over the noise, at own states and at others'.
+
+        `x` (T, S, q) are series of pure regimes (S,). Medians over the rows of a regime, means
+        over regimes and over pairs of them.
+        """
+        predicted = self.predict(x, position)
+        own = np.take_along_axis(predicted, regime[None, :, None, None], axis=2)[:, :, 0]
+        known = position >= max(MEMBER_LAGS)
+        if not known.any():
+            return 0.0, 0.0
+        error = (x - own)[known]
+        noise = error.T @ error / len(error) + CONSTANT * np.eye(x.shape[-1])
+        white = np.linalg.cholesky(np.linalg.inv(noise))
+        doubts = np.full((self.regimes, self.regimes), np.nan)
+        for k in range(self.regimes):
+            weights = np.broadcast_to(np.eye(self.regimes)[k], (*x.shape[:2], self.regimes))
+            errors = self.errors(x, position, predicted, weights)
+            doubt = np.mean([((one @ white) ** 2).mean(axis=-1) for one in errors], axis=0)
+            for at in range(self.regimes):
+                rows = known & (regime == at)
+                if rows.any():
+                    doubts[k, at] = np.median(doubt[rows])
+        mine = np.eye(self.regimes, dtype=bool)
+        return tuple(float(np.nanmean(doubts[which])) for which in (mine, ~mine))  # type: ignore[return-value]
+
+    def _speaking(self, position: np.ndarray) -> np.ndarray:
+        """Count the members that know their history, as floats."""
+        return sum((position >= m.lags).astype(float) for m in self.members)  # type: ignore[return-value]
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Arrays for storage, weights in single precision."""
+        out = {"centre": self.centre, "projection": self.projection}
+        for i, member in enumerate(self.members):
+            for name, value in vars(member).items():
+                out[f"{i}/{name}"] = value.astype(np.float32)
+        return {f"experts/{name}": value for name, value in out.items()}
+
+    @classmethod
+    def from_arrays(cls, stored: dict[str, np.ndarray]) -> ChannelExperts | None:
+        """From stored arrays; None if there are none."""
+        mine = {
+            name.removeprefix("experts/"): value.astype(float)
+            for name, value in stored.items()
+            if name.startswith("experts/")
+        }
+        if not mine:
+            return None
+        count = len({name.partition("/")[0] for name in mine if "/" in name})
+        members = tuple(
+            Member(**{name: mine[f"{i}/{name}"] for name in Member.__dataclass_fields__})
+            for i in range(count)
+        )
+        return cls(mine["centre"], mine["projection"], members)
+
+
+def _chunks(
+    member: Member, x: np.ndarray, position: np.ndarray
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield flat numbers of steps whose history is known, and their features."""
+    series = x.shape[1]
+    flat, known = x.reshape(-1, x.shape[-1]), np.flatnonzero(position >= member.lags)
+    for first in range(0, len(known), CHUNK):
+        ready = known[first : first + CHUNK]
+        lagged = [flat[ready - lag * series] for lag in range(1, member.lags + 1)]
+        yield ready, member.features(np.concatenate(lagged, axis=1))
+
+
+def _apply(features: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Predictions (N, K, q) of features (N, P) by weights (K, P, q)."""
+    kinds, P, q = weights.shape
+    return (features @ weights.transpose(1, 0, 2).reshape(P, kinds * q)).reshape(-1, kinds, q)

@@ -1,0 +1,129 @@
+"""Mechanisms of the channels: they know where they know, and say so in the intervals."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+
+import numpy as np
+import pytest
+
+import mechtrace as mt
+from mechtrace.errors import FitWarning, StoreError
+from mechtrace.stage2.channel_experts import ChannelExperts, ChannelRows, Posterior
+from mechtrace.stage2.observation_models import CHANNELS
+
+SMALL = {"latents": 4, "hidden": 16, "steps": 200, "batch": 12, "align": False}
+
+
+@pytest.fixture(scope="module")
+def tanks():
+    return mt.worlds.make("zoo/tanks", seed=3, length=120)
+
+
+@pytest.fixture(scope="module")
+def model(tanks):
+    with warnings.catch_warnings():  # the network hardly learns in so few steps
+        warnings.simplefilter("ignore", FitWarning)
+        return mt.Trace(**SMALL).fit(tanks.simulate(12).panel, progress=False)
+
+
+def two_regimes(rng, rows=400):
+    """x_t = 0.9 x_{t-1} + k + noise in regime k: at rest around 0 and around 10."""
+    values = np.zeros((2 * rows, 1))
+    regime = np.repeat([0, 1], rows)
+    for t in range(1, 2 * rows):
+        before = 10.0 if t == rows else values[t - 1, 0]
+        values[t] = 0.9 * before + regime[t] + 0.1 * rng.standard_normal()
+    return ChannelRows(values, np.tile(np.arange(rows), 2), regime)
+
+
+def test_evidence_shrinks_what_the_regimes_share():
+    rng = np.random.default_rng(0)
+    design = np.column_stack([np.ones(600), rng.standard_normal((600, 3))])
+    regime = np.repeat([0, 1], 300)
+    y = design @ [[0.0], [1.0], [2.0], [3.0]] + 0.5 * regime[:, None]
+    y = y + 0.1 * rng.standard_normal(y.shape)
+    found = Posterior.of(design, y, regime, np.array([0, 1, 1, 1]), True)
+    np.testing.assert_allclose(found.weights[:, 1:, 0], [[1, 2, 3]] * 2, atol=0.02)
+    np.testing.assert_allclose(np.diff(found.weights[:, 0, 0]), 0.5, atol=0.03)
+    # the regimes differ in the constant alone: their own slopes are shrunk to nothing
+    assert np.abs(np.diff(found.weights[:, 1:, 0], axis=0)).max() < 0.01
+    draws = np.stack([found.draw(rng) for _ in range(200)])
+    assert draws.std(axis=0).max() < 0.1
+    np.testing.assert_allclose(draws.mean(axis=0), found.weights, atol=0.02)
+
+
+def test_doubt_grows_away_from_the_states_of_a_regime():
+    rows = two_regimes(np.random.default_rng(1))
+    experts = ChannelExperts.fit(rows, np.zeros(1), np.ones(1), seed=0)
+    x = np.array([0.0, 5.0, 10.0, 30.0])[None, :, None].repeat(5, axis=0)
+    position = np.arange(5)[:, None].repeat(4, axis=1)
+    predicted = experts.predict(x, position)
+    first = np.broadcast_to([1.0, 0.0], (5, 4, 2))
+    errors = np.stack(list(experts.errors(x, position, predicted, first)))[:, -1, :, 0]
+    spread = np.sqrt((errors**2).mean(axis=0))
+    assert spread[0] < spread[2] < spread[3]
+    assert np.isnan(predicted[0]).all()
+    assert np.isfinite(predicted[1:]).all()
+
+
+def test_regimes_in_other_regions_are_read_from_the_channels(tanks, model):
+    assert model.statistics_.selection.selected == (CHANNELS,)
+    run = tanks.transition("simple", series=6, seed=2)
+    paths = model.recover(run.panel)
+    error = np.mean([np.abs(p.alpha[2:] - run.alpha[0, 2:]).mean() for p in paths])
+    latents = model.recover(run.panel, evidence="prediction(1)")
+    other = np.mean([np.abs(p.alpha[2:] - run.alpha[0, 2:]).mean() for p in latents])
+    assert error < 0.1 < other
+    inside = [((p.lower <= run.alpha[0]) & (run.alpha[0] <= p.upper))[2:].mean() for p in paths]
+    assert np.mean(inside) > 0.8
+    expected = np.mean([p.expected_error for p in paths])
+    assert error / 2 < expected < 2.5 * error
+
+
+def test_the_stream_equals_the_causal_batch(tanks, model):
+    panel = tanks.transition("simple", series=1, seed=2).panel
+    batch = model.recover(panel, causal=True)
+    stream = model.stream()
+    rows = [stream.update(row) for row in np.asarray(panel.values)]
+    for part in ("alpha", "lower", "upper"):
+        together = np.stack([getattr(row, part) for row in rows])
+        np.testing.assert_allclose(together, getattr(batch, part), atol=1e-9)
+
+
+def test_a_stored_model_answers_alike(tmp_path, tanks, model):
+    model.save(tmp_path / "m.mechtrace")
+    again = mt.load(tmp_path / "m.mechtrace")
+    panel = tanks.transition("simple", series=2, seed=2).panel
+    for one, other in zip(model.recover(panel), again.recover(panel), strict=True):
+        np.testing.assert_array_equal(one.alpha, other.alpha)
+        np.testing.assert_array_equal(one.upper, other.upper)
+        assert again.diagnose(other).verdict == model.diagnose(one).verdict
+    arrays = model.statistics_.arrays()
+    experts = model.statistics_.experts
+    broken = dataclasses.replace(
+        model.statistics_,
+        experts=dataclasses.replace(experts, projection=experts.projection[:, :-1]),
+    )
+    model_copy = mt.load(tmp_path / "m.mechtrace")
+    model_copy.statistics_ = broken
+    model_copy.save(tmp_path / "broken.mechtrace")
+    with pytest.raises(StoreError):
+        mt.load(tmp_path / "broken.mechtrace")
+    assert any("experts/0/weights" in name for name in arrays)
+
+
+def test_many_channels_are_compressed_and_constant_ones_left_out():
+    rng = np.random.default_rng(2)
+    base = rng.standard_normal((500, 3)).cumsum(axis=0) / 10
+    values = np.concatenate([base @ rng.standard_normal((3, 24)), np.ones((500, 1))], axis=1)
+    values += 0.01 * rng.standard_normal(values.shape) * (np.arange(25) < 24)
+    scale = np.where(np.arange(25) < 24, values.std(axis=0), 1.0)
+    rows = ChannelRows(values, np.tile(np.arange(250), 2), np.repeat([0, 1], 250))
+    experts = ChannelExperts.fit(rows, values.mean(axis=0), scale, seed=0)
+    assert experts.projection.shape == (25, 16)
+    assert np.isfinite(experts.coordinates(values)).all()
+    few = ChannelRows(values[:, 22:], rows.position, rows.regime)
+    experts = ChannelExperts.fit(few, values[:, 22:].mean(axis=0), scale[22:], seed=0)
+    assert experts.projection.shape == (3, 2)
