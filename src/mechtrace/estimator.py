@@ -182,6 +182,7 @@ device, graph
         """Take over a trained run: validate it, measure its noise, align its axes."""
         from ._runtime import progress as listening
         from .identifiability.aligner import axes_of_run
+        from .identifiability.mechanism_form import MECHANISM_FORM
         from .io.typed_json import decode, plain
         from .stage1.fit_record import AxesRecord, EvidenceRecord
         from .stage2.measure import measure_statistics
@@ -190,6 +191,8 @@ device, graph
             record, statistics = run.validated(), measure_statistics(run)
             with listening.stages(progress):
                 axes = axes_of_run(run)
+        form_known = axes.weights_from == MECHANISM_FORM
+        statistics = replace(statistics, form_known=form_known)
         if progress:
             listening.remark(axes.verdict)
         record = replace(
@@ -243,6 +246,8 @@ device, graph
             return self
         with torch_threads(run.trainer.threads):
             statistics = measure_statistics(run)
+        form_known = self._statistics("refit").form_known
+        statistics = replace(statistics, form_known=form_known)
         evidence = decode(EvidenceRecord, plain(statistics.selection))
         return self._adopt_run(
             run, replace(self.record_, evidence=evidence), self.axes_, statistics

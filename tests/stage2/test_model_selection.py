@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mechtrace.stage2.model_selection import select_models
+from mechtrace.stage2.observation_models import Features
 from mechtrace.stage2.series_batch import window_moments
 
 NAMES = ["prediction(1)", "static", "window_moments(8)"]
@@ -14,9 +15,9 @@ REGIME = np.tile([0, 1], 8)
 def features(values, predictions):
     def of_model(name):
         if name != "window_moments(8)":
-            return values, predictions if name.startswith("prediction") else None
+            return Features(values, predictions if name.startswith("prediction") else None)
         steps = np.arange(values.shape[1])[:, None].repeat(len(values), 1)
-        return window_moments(values.swapaxes(0, 1), steps, 8).swapaxes(0, 1), None
+        return Features(window_moments(values.swapaxes(0, 1), steps, 8).swapaxes(0, 1))
 
     return of_model
 

@@ -5,37 +5,43 @@ training row lies between the regions. Channels always do. Member m of the ensem
 
     x_t = (W_0 + D_k)' phi_m(x_{t-1}, ..., x_{t-L}) + noise        (regime k)
 
-with phi a constant, the history and random features of it, from which their linear part is
-removed. The prior precisions of W_0 (shared by all regimes) and D_k (near zero, so that regimes
-differ only where the data ask for it) maximise the evidence, one for each kind of feature.
-Members differ in lags, random features and in whether D_k has random features. Their spread and
-their posteriors tell how far predictions are to be trusted away from the states of a regime.
+with phi a constant, the history and tanh units of it, from which their linear part is removed.
+The prior precisions of W_0 (shared by all regimes) and D_k (near zero, so that regimes differ only
+where the data ask for it) maximise the evidence, one for each kind of feature. Members differ in
+lags, in their units (random, or learned with directions of each regime, the mechanism form
+tanh(W^(k) x)) and in whether D_k reads random units. Their spread and their posteriors tell how
+far predictions are to be trusted away from the states of a regime.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from .._runtime.stochastic import generator
+from ..stage1.hidden_units import hidden_units
 
-#: Lags of the members; each is there with and without random features of its own in D_k.
+#: Lags of the members with random units; each is there with and without such units in D_k.
 MEMBER_LAGS = (1, 2, 4)
-#: Lags whose values the random features see.
+#: Lags of the members with learned units, and how many units.
+LEARNED_LAGS, LEARNED_UNITS = (1, 2), 64
+#: Lags whose values the units see.
 BENT_LAGS = 2
 #: Posterior draws of each member.
 DRAWS = 2
 #: Channels beyond this number are compressed to so many principal components.
 MOST_CHANNELS = 16
-#: Random features, and weights of one output, at most.
+#: Random units, and weights of one output, at most.
 FEATURES, MOST_WEIGHTS = 200, 1200
-#: Size of the directions of random features.
+#: Size of the directions of random units.
 BEND = 1.0
 #: Rows that are learned from, over all regimes.
 MOST_ROWS = 60_000
+#: Rows on which their noise is measured.
+NOISE_ROWS = 10_000
 #: Rows worked on at once.
 CHUNK = 1 << 12
 #: Fixed-point iterations of the evidence, and the relative change at which they end.
@@ -58,9 +64,9 @@ class ChannelRows(NamedTuple):
 class Member:
     """One regression: features of the history, and weights of each regime."""
 
-    directions: np.ndarray  # (BENT_LAGS * q at most, F)
-    phases: np.ndarray  # (F,)
-    linear: np.ndarray  # (1 + L q, F): linear part of the random features
+    directions: np.ndarray  # (1 or K, BENT_LAGS * q at most, F)
+    phases: np.ndarray  # (1 or K, F)
+    linear: np.ndarray  # (1 + L q, F): linear part of the units
     weights: np.ndarray  # (K, P, q), P = 1 + L q + F
     draws: np.ndarray  # (D, K, P, q) of the posterior
 
@@ -70,33 +76,43 @@ class Member:
         return (len(self.linear) - 1) // self.weights.shape[-1]
 
     def features(self, history: np.ndarray) -> np.ndarray:
-        """Features (N, P) of histories (N, L q), newest first."""
-        affine = np.concatenate([np.ones((len(history), 1)), history], axis=1)
-        bent = np.tanh(history[:, : len(self.directions)] @ self.directions + self.phases)
-        return np.concatenate([affine, bent - affine @ self.linear], axis=1)
+        """Features (1 or K, N, P) of histories (N, L q), newest first."""
+        affine = _affine(history)
+        bent = _units(history, self.directions, self.phases) - affine @ self.linear
+        return np.concatenate([np.broadcast_to(affine, (len(bent), *affine.shape)), bent], axis=2)
 
     @classmethod
     def fit(
-        cls, rows: ChannelRows, lags: int, features: int, own: bool, rng: np.random.Generator
+        cls,
+        rows: ChannelRows,
+        lags: int,
+        units: int,
+        rng: np.random.Generator,
+        *,
+        own: bool = False,
+        learned: bool = False,
     ) -> Member:
-        """Learn from rows; `own` gives random features to each regime's own part."""
+        """Learn from rows; `own` lets each regime's own part read the units."""
         ready = np.flatnonzero(rows.position >= lags)
         history = np.concatenate([rows.values[ready - lag] for lag in range(1, lags + 1)], axis=1)
         q, regime = rows.values.shape[1], rows.regime[ready]
-        seen = min(BENT_LAGS, lags) * q
-        directions = BEND * rng.standard_normal((seen, features)) / np.sqrt(seen)
-        phases = rng.uniform(-2, 2, features)
-        affine = np.concatenate([np.ones((len(history), 1)), history], axis=1)
-        bent = np.tanh(history[:, :seen] @ directions + phases)
+        target, seen = rows.values[ready], min(BENT_LAGS, lags) * q
+        if learned:
+            seed = int(rng.integers(1 << 31))
+            directions, phases = hidden_units(history[:, :seen], target, regime, units, seed)
+        else:
+            directions = BEND * rng.standard_normal((1, seen, units)) / np.sqrt(seen)
+            phases = rng.uniform(-2, 2, (1, units))
+        affine, bent = _affine(history), _units(history, directions, phases)
+        bent = bent[regime if learned else 0, np.arange(len(history))]
         ridge = affine.T @ affine + 1e-6 * len(affine) * np.eye(affine.shape[1])
         linear = np.linalg.solve(ridge, affine.T @ bent)
         design = np.concatenate([affine, bent - affine @ linear], axis=1)
-        kind = np.repeat([0, 1, 2], [1, lags * q, features])
-        posterior = Posterior.of(design, rows.values[ready], regime, kind, own)
+        kind = np.repeat([0, 1, 2], [1, lags * q, units])
+        posterior = Posterior.of(design, target, regime, kind, own)
         draws = np.stack([posterior.draw(rng) for _ in range(DRAWS)])
         parts = (directions, phases, linear, posterior.weights, draws)
-        # in the precision in which they are stored: a stored model gives the same answer
-        return cls(*(part.astype(np.float32).astype(float) for part in parts))
+        return cls(*map(_stored, parts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,10 +184,15 @@ class Posterior:
 
 @dataclass(frozen=True, eq=False)
 class ChannelExperts:
-    """The ensemble, and how channels are standardised and compressed."""
+    """The ensemble, and how channels are standardised, compressed and whitened.
+
+    Histories are coordinates x (q,); predictions and their errors are of u = x `axes`, whose noise
+    has about unit covariance.
+    """
 
     centre: np.ndarray  # (c,)
     projection: np.ndarray  # (c, q)
+    axes: np.ndarray  # (q, q)
     members: tuple[Member, ...]
 
     @classmethod
@@ -195,13 +216,37 @@ class ChannelExperts:
         rows = rows._replace(values=(rows.values - centre) @ projection)
         rng, members = generator(seed, "channel experts"), []
         for lags in MEMBER_LAGS:
-            ready = np.bincount(rows.regime[rows.position >= lags], minlength=kinds)
+            ready = int(np.bincount(rows.regime[rows.position >= lags], minlength=kinds).min())
+            fixed = (1 + lags * q) * (1 + kinds)
             for own in (False, True):
-                fixed, each = (1 + lags * q) * (1 + kinds), 1 + kinds * own
-                features = min(FEATURES, (MOST_WEIGHTS - fixed) // each, int(ready.min()))
-                if features > 0:
-                    members.append(Member.fit(rows, lags, features, own, rng))
-        return cls(centre, projection, tuple(members)) if members else None
+                units = min(FEATURES, (MOST_WEIGHTS - fixed) // (1 + kinds * own), ready)
+                if units > 0:
+                    members.append(Member.fit(rows, lags, units, rng, own=own))
+            units = min(LEARNED_UNITS, MOST_WEIGHTS - fixed, ready)
+            if lags in LEARNED_LAGS and units > 0:
+                members.append(Member.fit(rows, lags, units, rng, learned=True))
+        if not members:
+            return None
+        return cls(centre, projection, np.eye(q), tuple(members))._whitened(rows)
+
+    def _whitened(self, rows: ChannelRows) -> ChannelExperts:
+        """With axes in which the errors on `rows` have unit covariance."""
+        some = np.linspace(0, len(rows.values) - 1, min(len(rows.values), NOISE_ROWS)).astype(int)
+        some = np.unique(some[rows.position[some] >= max(MEMBER_LAGS)])
+        if not len(some):
+            return self
+        past = (some[:, None] - np.arange(max(MEMBER_LAGS), -1, -1)).T  # (lags + 1, n)
+        position = np.broadcast_to(rows.position[past], past.shape)
+        predicted = self.predict(rows.values[past], position)[-1]
+        error = rows.values[some] - predicted[np.arange(len(some)), rows.regime[some]]
+        noise = error.T @ error / len(error)
+        values, vectors = np.linalg.eigh(noise)
+        axes = vectors / np.sqrt(values + 1e-6 * values.mean() + CONSTANT)
+        members = tuple(
+            replace(m, weights=_stored(m.weights @ axes), draws=_stored(m.draws @ axes))
+            for m in self.members
+        )
+        return replace(self, axes=axes, members=members)
 
     @property
     def regimes(self) -> int:
@@ -213,7 +258,7 @@ class ChannelExperts:
         return (np.asarray(values, float) - self.centre) @ self.projection
 
     def predict(self, x: np.ndarray, position: np.ndarray) -> np.ndarray:
-        """Mean predictions (T, S, K, q) at coordinates x (T, S, q).
+        """Mean predictions (T, S, K, q) of u at coordinates x (T, S, q).
 
         `position` (T, S) counts the steps since the last gap, -1 where nothing was observed. A
         member speaks where its history is known; NaN where none does.
@@ -256,18 +301,14 @@ class ChannelExperts:
         over regimes and over pairs of them.
         """
         predicted = self.predict(x, position)
-        own = np.take_along_axis(predicted, regime[None, :, None, None], axis=2)[:, :, 0]
         known = position >= max(MEMBER_LAGS)
         if not known.any():
             return 0.0, 0.0
-        error = (x - own)[known]
-        noise = error.T @ error / len(error) + CONSTANT * np.eye(x.shape[-1])
-        white = np.linalg.cholesky(np.linalg.inv(noise))
         doubts = np.full((self.regimes, self.regimes), np.nan)
         for k in range(self.regimes):
             weights = np.broadcast_to(np.eye(self.regimes)[k], (*x.shape[:2], self.regimes))
             errors = self.errors(x, position, predicted, weights)
-            doubt = np.mean([((one @ white) ** 2).mean(axis=-1) for one in errors], axis=0)
+            doubt = np.mean([(one**2).mean(axis=-1) for one in errors], axis=0)
             for at in range(self.regimes):
                 rows = known & (regime == at)
                 if rows.any():
@@ -281,7 +322,7 @@ class ChannelExperts:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Arrays for storage, weights in single precision."""
-        out = {"centre": self.centre, "projection": self.projection}
+        out = {name: getattr(self, name) for name in ("centre", "projection", "axes")}
         for i, member in enumerate(self.members):
             for name, value in vars(member).items():
                 out[f"{i}/{name}"] = value.astype(np.float32)
@@ -302,7 +343,12 @@ class ChannelExperts:
             Member(**{name: mine[f"{i}/{name}"] for name in Member.__dataclass_fields__})
             for i in range(count)
         )
-        return cls(mine["centre"], mine["projection"], members)
+        return cls(mine["centre"], mine["projection"], mine["axes"], members)
+
+
+def _stored(array: np.ndarray) -> np.ndarray:
+    """In the precision in which it is stored: a stored model gives the same answer."""
+    return array.astype(np.float32).astype(float)
 
 
 def _chunks(
@@ -318,6 +364,19 @@ def _chunks(
 
 
 def _apply(features: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Predictions (N, K, q) of features (N, P) by weights (K, P, q)."""
+    """Predictions (N, K, q) of features (1 or K, N, P) by weights (K, P, q)."""
+    if len(features) > 1:
+        return (features @ weights).swapaxes(0, 1)
     kinds, P, q = weights.shape
-    return (features @ weights.transpose(1, 0, 2).reshape(P, kinds * q)).reshape(-1, kinds, q)
+    flat = features[0] @ weights.transpose(1, 0, 2).reshape(P, kinds * q)
+    return flat.reshape(-1, kinds, q)
+
+
+def _affine(history: np.ndarray) -> np.ndarray:
+    """A constant beside histories (N, n)."""
+    return np.concatenate([np.ones((len(history), 1)), history], axis=1)
+
+
+def _units(history: np.ndarray, directions: np.ndarray, phases: np.ndarray) -> np.ndarray:
+    """Units (1 or K, N, F) of histories (N, n), of which directions see the newest part."""
+    return np.tanh(history[:, : directions.shape[1]] @ directions + phases[:, None])

@@ -27,18 +27,13 @@ from ..linalg.block_tridiagonal import (
 from ..linalg.simplex_qp import solve
 from .information import GaussianInformation, SimplexCoordinates
 from .kalman import (
-    TESTED_PROCESS_NOISE,
     Mixture,
     causal_average,
     coupling,
-    filter_series,
     log_prior,
     probabilities,
 )
 
-#: Factor on the variance by possible errors of the mechanisms, which an ensemble of
-#: similar members understates; measured on development seeds of the zoo.
-DOUBT = 1.4
 #: log10 of the values whose likelihood is taken, and the finer ones to which it is interpolated.
 COARSE = np.array([-5.0, -3.5, -2.75, -2.0, -1.25, -0.5])
 FINE = np.linspace(COARSE[0], COARSE[-1], 46)
@@ -58,6 +53,8 @@ MAX_ROUNDS = 12
 TINY = 1e-12
 #: Two values of log10(q) that are closer give the same answer as their mean, to about 1e-5.
 CLOSE = 0.05
+#: Probability, a priori, that a share is exactly 0, and that it is exactly 1.
+CORNER = 0.2
 #: Quantiles that stand for a distribution.
 QUANTILES = (np.arange(9) + 0.5) / 9
 #: Variance (S, T, K) at alpha (S, T, K) and process noise (S,).
@@ -93,7 +90,7 @@ def state_space(
     simplex: bool = True,
     level: float = 0.9,
     misfit: Variance | None = None,
-    extra: Variance | None = None,
+    extra: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> MixturePosterior:
     """Recover alpha under a Gaussian random walk with unknown process noise.
 
@@ -118,7 +115,7 @@ def state_space(
     if misfit is not None:
         variance = np.maximum(variance, misfit(alpha, process_noise))
     if extra is not None:
-        variance = variance + extra(alpha, process_noise)
+        variance = variance + extra(alpha)
     lower, upper = interval(free, variance, level, simplex=simplex)
     error = expected_error(alpha, free, variance, simplex=simplex)
     return MixturePosterior(
@@ -129,34 +126,43 @@ def state_space(
 def expected_error(
     alpha: np.ndarray, mean: np.ndarray, variance: np.ndarray, *, simplex: bool
 ) -> np.ndarray:
-    """Expected |alpha - a| for Gaussian a, on the simplex cut to [0, 1]; by quantiles of a."""
+    """Expected |alpha - a| for Gaussian a, by quantiles of a.
+
+    On the simplex a is cut to [0, 1], and may be exactly 0 or 1, each with probability `CORNER` a
+    priori: regimes are often pure.
+    """
     deviation = np.sqrt(np.maximum(variance, TINY))
     low, high = np.zeros(mean.shape), np.ones(mean.shape)
     if simplex:
         low, high = ndtr(-mean / deviation), ndtr((1 - mean) / deviation)
-    out = np.zeros(mean.shape)
+    between = np.zeros(mean.shape)
     for share in QUANTILES:
         a = mean + deviation * ndtri(np.clip(low + share * (high - low), TINY, 1 - TINY))
-        out += np.abs((np.clip(a, 0, 1) if simplex else a) - alpha)
-    return out / len(QUANTILES)
+        between += np.abs((np.clip(a, 0, 1) if simplex else a) - alpha) / len(QUANTILES)
+    if not simplex:
+        return between
+    at_0, at_1 = (CORNER * _density((end - mean) / deviation) / deviation for end in (0, 1))
+    inside = (1 - 2 * CORNER) * np.maximum(high - low, TINY)
+    total = at_0 + at_1 + inside
+    return np.asarray((at_0 * alpha + at_1 * (1 - alpha) + inside * between) / total)
+
+
+def _density(x: np.ndarray) -> np.ndarray:
+    return np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi)
 
 
 def response(
     plane: SimplexCoordinates,
     elapsed: np.ndarray,
     change: np.ndarray,
-    process_noise: np.ndarray | None,
+    process_noise: np.ndarray,
 ) -> np.ndarray:
     """Change (S, T, K) of alpha without the simplex if h changes by `change` (K, T, S).
 
-    By the smoother for a process noise (S,); None: by the filter for `TESTED_PROCESS_NOISE`.
+    By the smoother for a process noise (S,).
     """
     b = batched.lift(plane.basis.T, change)
-    if process_noise is not None:
-        beta = block_tridiagonal.solve(plane.A, b, coupling(process_noise, elapsed))
-    else:
-        chain = coupling(np.full(len(elapsed), TESTED_PROCESS_NOISE), elapsed)
-        beta = np.concatenate([f.mean for _, f in filter_series(plane.A, b, chain)], axis=1)
+    beta = block_tridiagonal.solve(plane.A, b, coupling(process_noise, elapsed))
     return batched.lift(plane.basis, beta).T
 
 

@@ -19,9 +19,9 @@ from ..vision.observable_subspace import observable_subspace
 from .channel_experts import MOST_ROWS, ChannelExperts, ChannelRows
 from .channel_statistics import ChannelStatistics
 from .model_selection import select_models
-from .observation_models import CHANNELS, candidates
+from .observation_models import CHANNELS, Features, candidates
 from .pure_statistics import PureRegimeStatistics, PureRows
-from .series_batch import EncodedSeries, Features
+from .series_batch import EncodedSeries
 
 #: Rows that are read and encoded at once.
 CHUNK_ROWS = 1 << 16
@@ -157,7 +157,8 @@ def statistics_of(
     names = candidates(lags, int(np.median((encoded.position >= 0).sum(axis=0))))
     apart = False
     if experts is not None:
-        names.append(CHANNELS)
+        # the first is taken unless another is clearly better: it tells what it does not know
+        names.insert(0, CHANNELS)
         assert encoded.channels is not None
         at_home, elsewhere = experts.doubt(encoded.channels, encoded.position, regime)
         apart = elsewhere > max(MOST_DOUBT, MORE_DOUBT * at_home)

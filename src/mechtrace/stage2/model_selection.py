@@ -21,6 +21,7 @@ from .observation_models import (
     CHANNELS,
     MECHANISMS,
     PLAIN,
+    Features,
     ObservationModel,
     canonical,
     centre_lag,
@@ -35,13 +36,15 @@ SERIES, SPLICES = 60, 40
 MANY, FEW = 10, 12
 #: Another model must lower the error by this share of it, and by so many standard errors.
 MARGIN, CERTAINTY = 0.05, 2.0
+#: The same for levels beside mechanisms: pure series do not show what they get wrong in a mixture.
+LEVEL_MARGIN = 0.2
 #: Models that do not predict are only taken if their error is below this share of the error by
 #: chance: pure series and their splices do not show what levels get wrong in a mixture, whose mean
 #: need not be the mixture of the means.
 LEVEL_ERROR = 0.5
 
-#: Gives the values (n, T, p) of an observation model, and its predictions (n, T, K, p) or None.
-FeatureSource = Callable[[str], tuple[np.ndarray, np.ndarray | None]]
+#: Gives the features of an observation model.
+FeatureSource = Callable[[str], Features]
 
 
 @dataclass(frozen=True)
@@ -101,8 +104,8 @@ def select_models(
     about mixtures, and the mechanisms of the channels are taken, which tell what they do not know.
     """
     if np.bincount(regime).min() < 2:
-        first, *others = (CHANNELS, PLAIN) if apart else (PLAIN,)
-        return Selection((first,), (*others, first, "static"), {})
+        first = names[0]
+        return Selection((first,), tuple(dict.fromkeys([first, PLAIN, "static"])), {})
     some = np.flatnonzero(cumcount(regime) < max(4, SERIES // (1 + regime.max())))
     split = _LeaveHalfOut(
         regime[some], halves(regime[some], None if group is None else group[some]), lags, seed
@@ -119,10 +122,7 @@ def select_models(
     for name, kind in kind_of.items():
         if kind in finished:
             continue
-        values, predictions = features(name)
-        information[name] = split.information(
-            name, values[some], None if predictions is None else predictions[some]
-        )
+        information[name] = split.information(name, features(name).of_series(some))
         shorter = [errors[other].mean() for other in errors if kind_of[other] == kind]
         errors[name] = split.errors(information[name])
         if shorter and not errors[name].mean() < min(shorter):
@@ -150,7 +150,10 @@ def select_models(
             both = [*selected, name]
             total = sum((information[part] for part in both[1:]), information[both[0]])
             error = errors[joined(both)] = split.errors(total)
-            if allowed(selected, name, error) and _clearly_better(error, errors[joined(best)]):
+            beside = "mechanisms" in kinds and family(name) != "mechanisms"
+            margin = LEVEL_MARGIN if beside else MARGIN
+            better = _clearly_better(error, errors[joined(best)], margin)
+            if better and allowed(selected, name, error):
                 best = both
         if best is selected:
             break
@@ -160,10 +163,10 @@ def select_models(
     )
 
 
-def _clearly_better(errors: np.ndarray, other: np.ndarray) -> bool:
+def _clearly_better(errors: np.ndarray, other: np.ndarray, margin: float = MARGIN) -> bool:
     gain = other - errors
     sure = gain.mean() > CERTAINTY * gain.std() / np.sqrt(len(gain))
-    return bool(sure and gain.mean() > MARGIN * other.mean())
+    return bool(sure and gain.mean() > margin * other.mean())
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,23 +178,21 @@ class _LeaveHalfOut:
     lags: int
     seed: int
 
-    def information(
-        self, name: str, values: np.ndarray, predictions: np.ndarray | None
-    ) -> GaussianInformation:
+    def information(self, name: str, features: Features) -> GaussianInformation:
         """Information of every series, with the model measured on the other half."""
         found: list[tuple[np.ndarray, GaussianInformation]] = []
-        usable = known_steps(values, predictions).any(axis=1)
-
-        def part(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-            return values[rows], None if predictions is None else predictions[rows]
-
+        usable = known_steps(features.values, features.predictions).any(axis=1)
         for half in (0, 1):
             mine, others = self.half == half, (self.half != half) & usable
             if len(np.unique(self.regime[others])) < len(np.unique(self.regime)):
                 others = usable  # those of the other half are too short, or all missing
-            model = ObservationModel.measure(name, *part(others), self.regime[others])
+            measured = features.of_series(others)
+            model = ObservationModel.measure(
+                name, measured.values, measured.predictions, self.regime[others]
+            )
             if mine.any():
-                found.append((np.flatnonzero(mine), model.information(*part(mine))))
+                own = features.of_series(mine)
+                found.append((np.flatnonzero(mine), model.information(*own)))
         order = np.argsort(np.concatenate([rows for rows, _ in found]))
         whole = GaussianInformation.concatenate([information for _, information in found])
         return whole.select_series(order).shift_back(centre_lag(name))

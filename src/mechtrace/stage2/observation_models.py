@@ -16,7 +16,8 @@ the errors, so that the sampling rate does not matter.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy import fft
@@ -37,6 +38,8 @@ CHANNELS = "channels"
 MECHANISMS = ("prediction", CHANNELS)
 HORIZONS = (1, 2, 4, 8)
 WINDOWS = (8, 16, 32)
+#: Factor on the mean squares of possible errors: an ensemble of similar members understates them.
+DOUBT = 2.0
 #: Names of earlier versions.
 FORMER = {"conditional": "prediction", "moments": "window_moments"}
 #: Excess variance of the encoder, relative to the noise, below which it is ignored.
@@ -109,6 +112,21 @@ def centre_lag(name: str) -> int:
     """
     kind, size = parse(name)
     return (size - 1) // 2 if kind == "window_moments" else 0
+
+
+class Features(NamedTuple):
+    """Values y (S, T, p) of an observation model and, if it predicts, its M (S, T, K, p).
+
+    `doubt` (S, T, p) are the mean squares of its possible errors, if these are known.
+    """
+
+    values: np.ndarray
+    predictions: np.ndarray | None = None
+    doubt: np.ndarray | None = None
+
+    def of_series(self, rows: np.ndarray) -> Features:
+        """These series."""
+        return Features(*(None if one is None else one[rows] for one in self))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,29 +211,41 @@ class ObservationModel:
         unusual = more > NEGLIGIBLE_EXCESS
         return np.where(unusual, 1 + more, 1.0) if unusual.any() else None
 
-    def pull(self, predictions: np.ndarray) -> np.ndarray:
-        """M' R^-1 of predictions (..., K, p), 0 where they are unknown.
+    def certainty(self, doubt: np.ndarray | None) -> np.ndarray | float:
+        """Factor (S, T, p) on values and predictions that makes their noise R again.
 
-        An error e of the values changes h of the information by M' R^-1 e.
+        `doubt` (S, T, p) are mean squares of possible errors of the predictions.
         """
-        return np.nan_to_num(predictions) @ (np.linalg.inv(self.noise) / self.autocorrelation_time)
+        if doubt is None:
+            return 1.0
+        return 1 / np.sqrt(1 + DOUBT * np.nan_to_num(doubt) / np.diagonal(self.noise))
 
     def information(
         self,
         values: np.ndarray,
-        predictions: np.ndarray | None,
+        predictions: np.ndarray | None = None,
+        doubt: np.ndarray | None = None,
+        *,
         inflation: np.ndarray | None = None,
     ) -> GaussianInformation:
         """Information about alpha, divided by the autocorrelation time.
 
         `values` (S, T, p) are y, NaN where unknown, `predictions` (S, T, K, p) M of a model that
-        predicts, `inflation` (S, T) is a factor on R at each step.
+        predicts, `doubt` (S, T, p) mean squares of its possible errors, `inflation` (S, T) is a
+        factor on R at each step.
         """
         precision = np.linalg.inv(self.noise)
         if predictions is None:
             found = GaussianInformation.from_constant_means(self.means, values, precision)
-        else:
+        elif doubt is None:
             found = GaussianInformation.from_predictions(predictions, values, precision)
+        else:
+            sure = np.asarray(self.certainty(doubt))
+            found = GaussianInformation.from_predictions(
+                predictions * sure[:, :, None], values * sure, precision
+            )
+            more = np.where(found.dims > 0, -2 * np.log(sure).sum(axis=-1).T, 0.0)
+            found = replace(found, offset=found.offset + more, log_det=found.log_det + more)
         if inflation is not None:
             found = found.inflate_noise(inflation)
         return found.power(1 / self.autocorrelation_time)

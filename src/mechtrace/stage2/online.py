@@ -18,16 +18,15 @@ from ..errors import DataError, DataWarning
 from ..io.cells import shown
 from ..stage1.vae import SequentialVAE
 from ..vision.keypoint_frontend import KeypointFrontend, OnlineFrontend
-from .channel_experts import DRAWS
-from .inference import DOUBT, interval, nearest_on_simplex
+from .inference import interval, nearest_on_simplex
 from .information import GaussianInformation, SimplexCoordinates
 from .kalman import (
     GRID,
     LOG_2PI,
-    TESTED_PROCESS_NOISE,
     KalmanFilter,
     average_over_process_noise,
 )
+from .mechanism_errors import mixing_variance
 from .observation_models import CHANNELS, ObservationModel, history_length
 from .pure_statistics import PureRegimeStatistics
 from .series_batch import EncodedSeries
@@ -126,10 +125,6 @@ class Stream:
         self.experts = None
         if CHANNELS in [used.name for used in self.used]:
             self.experts = statistics.experts
-            assert self.experts is not None
-            # one filter for each possible error of the mechanisms
-            possible = np.full(len(self.experts.members) * DRAWS, TESTED_PROCESS_NOISE)
-            self.errors = KalmanFilter(len(regimes) - 1, possible)
         self.rescaling = model.rescaling()
         self.plausible, self.channels = plausible, channels
         self.implausible = np.zeros(0, int)  # channels of the row before
@@ -175,7 +170,7 @@ class Stream:
         average = average_over_process_noise(found, self.quadratic)
         alpha = nearest_on_simplex(plane, average)[:, 0, 0]
         variance = plane.variances(average.covariance)[:, 0, 0] + self.offsets.variance(alpha)
-        variance += self._doubt(plane, encoded, alpha, elapsed)
+        variance += mixing_variance(alpha, self.statistics)
         mean = plane.weights(average.mean)[:, 0, 0]
         lower, upper = interval(mean, variance, self.level, simplex=True)
         self.informed = self.informed or bool(plane.dims.any())
@@ -257,24 +252,6 @@ class Stream:
         position = np.arange(steps)[:, None]
         return EncodedSeries(self.model, past, position, self.experts, channels), scale
 
-    def _doubt(
-        self, plane: SimplexCoordinates, encoded: EncodedSeries, alpha: np.ndarray, elapsed: float
-    ) -> np.ndarray:
-        """Variance (K,) by possible errors of the mechanisms of the channels."""
-        if self.experts is None:
-            return np.zeros(len(alpha))
-        b = np.zeros((len(plane.b), 1, *self.errors.process_noise.shape))
-        if len(encoded.position):
-            mixing = self.offsets.recombination
-            weights = np.broadcast_to(mixing @ alpha, (*encoded.position.shape, len(alpha)))
-            pull = self.statistics.models[CHANNELS].pull(
-                mixing.T @ encoded.channel_predictions[-1, 0]
-            )
-            errors = np.stack([error[-1, 0] for error in encoded.channel_errors(weights)])
-            b[:, 0] = plane.basis.T @ pull @ errors.T
-        moved = plane.basis @ self.errors.update(plane.A, b, elapsed).mean[:, 0]
-        return DOUBT * (moved**2).mean(axis=1)
-
     def _evidence(self, encoded: EncodedSeries, scale: np.ndarray) -> SimplexCoordinates:
         """Information of the newest row about alpha, given those before it."""
         parts = [self._information(model, encoded, scale) for model in self.used]
@@ -287,12 +264,9 @@ class Stream:
         if not len(encoded.position):
             kinds = (1, 1, *model.means.shape)
             return model.information(np.full((1, 1, kinds[-1]), np.nan), np.full(kinds, np.nan))
-        values, predictions = encoded.features(
-            model.name, self.statistics.support, self.statistics.means
-        )
+        features = encoded.features(model.name, self.statistics.support, self.statistics.means)
         inflation = model.noise_inflation(self.statistics.excess(scale))
         return model.information(
-            values[:, -1:],
-            None if predictions is None else predictions[:, -1:],
-            None if inflation is None else inflation[None],
+            *(None if part is None else part[:, -1:] for part in features),  # type: ignore[arg-type]
+            inflation=None if inflation is None else inflation[None],
         )

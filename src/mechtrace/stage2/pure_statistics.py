@@ -25,6 +25,7 @@ from .observation_models import (
     CHANNELS,
     MECHANISMS,
     PLAIN,
+    Features,
     ObservationModel,
     TrainingSupport,
     canonical,
@@ -111,6 +112,7 @@ class PureRegimeStatistics:
     group: np.ndarray = field(default_factory=lambda: np.empty(0, int))
     pure_group: np.ndarray = field(default_factory=lambda: np.empty(0, int))
     seed: int = 0  # of the fit
+    form_known: bool = False  # whether the form of the mechanisms was identified
     experts: ChannelExperts | None = None
     channels: ChannelStatistics | None = None
 
@@ -129,8 +131,8 @@ class PureRegimeStatistics:
         `predicted` (n, T, K, d) the experts' one-step predictions; all are padded with NaN.
         """
 
-        def features(name: str) -> tuple[np.ndarray, np.ndarray | None]:
-            return latents, predicted if name == PLAIN else None
+        def features(name: str) -> Features:
+            return Features(latents, predicted if name == PLAIN else None)
 
         selection = Selection((PLAIN,), (PLAIN, "static"), {})
         settled = np.isfinite(predicted).all((-2, -1))
@@ -158,12 +160,13 @@ class PureRegimeStatistics:
         offsets: dict[str, BasisCorrection] = {}
         selected: list[GaussianInformation] = []
         for name in selection.tried:
-            values, predictions = features(name)
+            found = features(name)
+            values, predictions, _ = found
             if name == PLAIN:
                 known = known_steps(values, predictions)
                 noise, steps = _noise(values, cast(np.ndarray, predictions), known, regime)
             models[name] = ObservationModel.measure(name, values, predictions, regime)
-            information = models[name].information(values, predictions)
+            information = models[name].information(*found)
             offsets[name] = BasisCorrection.measure(information, regime)
             if name in selection.selected:
                 selected.append(information)
@@ -222,7 +225,8 @@ class PureRegimeStatistics:
     def arrays(self) -> dict[str, np.ndarray]:
         """All figures as arrays, for storage."""
         out = {name: getattr(self, name) for name in (*FIGURES, *FOR_TESTS)}
-        out |= self.support.arrays() | {"seed": np.asarray(self.seed)}
+        out |= self.support.arrays()
+        out |= {"seed": np.asarray(self.seed), "form_known": np.asarray(int(self.form_known))}
         for name, model in self.models.items():
             out |= {f"block/{name}/{key}": getattr(model, of) for key, of in MODEL_PARTS.items()}
         for name, offsets in self.offsets.items():
@@ -260,7 +264,8 @@ class PureRegimeStatistics:
             },
             selection=Selection.from_dict(json.loads(stored["choice"].tobytes())),
             support=TrainingSupport.from_arrays(stored),
-            seed=int(stored.get("seed", 0)),  # older models have none
+            seed=int(stored.get("seed", 0)),  # older models have neither
+            form_known=bool(stored.get("form_known", 0)),
             experts=ChannelExperts.from_arrays(stored),
             channels=ChannelStatistics.from_arrays(stored),
         )

@@ -21,7 +21,7 @@ from .corrections import SeriesOffset
 from .inference import MixturePosterior, Variance, state_space
 from .information import GaussianInformation
 from .kalman import nis
-from .mechanism_errors import ensemble_variance, misfit_variance
+from .mechanism_errors import misfit_variance, mixing_variance
 from .observation_models import ObservationModel, centre_lag, history_length
 from .options import RecoverOptions
 from .pure_statistics import PureRegimeStatistics
@@ -127,12 +127,15 @@ def _recovered(
     elif options.estimate_offset:
         series = SeriesOffset.from_simplex(information, correction, batch.elapsed)
     left = series.subtract_from(information)
-    doubt = ensemble_variance(left, batch, statistics, active, options)
     misfit = misfit_variance(left, batch, statistics, active, options)
-    answer = _by_state_space(left, batch, options, series.variance, doubt, misfit)
+    answer = _by_state_space(left, batch, options, statistics, series.variance, misfit)
     curves = {
         name: _by_state_space(
-            alone[name], batch, options, statistics.offsets[name].restrict_to(active).variance
+            alone[name],
+            batch,
+            options,
+            statistics,
+            statistics.offsets[name].restrict_to(active).variance,
         )
         for name in (batch.used if several else ())
     }
@@ -209,13 +212,12 @@ def _by_state_space(
     information: GaussianInformation,
     batch: SeriesBatch,
     options: RecoverOptions,
+    statistics: PureRegimeStatistics,
     variance: Callable[[np.ndarray, int], np.ndarray],
-    doubt: Variance | None = None,
     misfit: Variance | None = None,
 ) -> MixturePosterior:
-    def extra(alpha: np.ndarray, process_noise: np.ndarray) -> np.ndarray:
-        usual = variance(alpha, batch.trials)
-        return usual if doubt is None else usual + doubt(alpha, process_noise)
+    def extra(alpha: np.ndarray) -> np.ndarray:
+        return variance(alpha, batch.trials) + mixing_variance(alpha, statistics)
 
     return state_space(
         information,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, cast
+from typing import cast
 
 import numpy as np
 
@@ -22,18 +22,11 @@ from .channel_experts import ChannelExperts
 from .information import GaussianInformation
 from .kalman import Observed
 from .model_selection import joined
-from .observation_models import CHANNELS, TrainingSupport, centre_lag, parse
+from .observation_models import CHANNELS, Features, TrainingSupport, centre_lag, parse
 from .pure_statistics import PureRegimeStatistics
 
 #: Standard deviations below this are set to it before the logarithm.
 LEAST_DEVIATION = 1e-6
-
-
-class Features(NamedTuple):
-    """Values y (S, T, p) of an observation model and, if it predicts, its M (S, T, K, p)."""
-
-    values: np.ndarray
-    predictions: np.ndarray | None
 
 
 class EncodedSeries:
@@ -94,6 +87,21 @@ class EncodedSeries:
         assert self.channels is not None
         return self.experts.errors(self.channels, self.position, self.channel_predictions, weights)
 
+    @cached_property
+    def channel_doubt(self) -> np.ndarray:
+        """Mean squares (T, S, q) of the possible errors of an even mixture.
+
+        One that holds whatever alpha is: a stream does not know it yet.
+        """
+        predicted = self.channel_predictions
+        kinds = predicted.shape[2]
+        even = np.broadcast_to(1 / kinds, predicted.shape[:3])
+        total, count = np.zeros(predicted[:, :, 0].shape), 0
+        for error in self.channel_errors(even):
+            total += error**2
+            count += 1
+        return total / count
+
     def features(
         self, name: str, support: TrainingSupport | None = None, means: np.ndarray | None = None
     ) -> Features:
@@ -103,13 +111,15 @@ class EncodedSeries:
         """
         kind, size = parse(name)
         if kind == "window_moments":
-            return Features(window_moments(self.mean, self.position, size).swapaxes(0, 1), None)
+            return Features(window_moments(self.mean, self.position, size).swapaxes(0, 1))
         if kind == "static":
-            return Features(self.latents, None)
+            return Features(self.latents)
         if kind == CHANNELS:
             assert self.channels is not None
-            predicted = self.channel_predictions
-            return Features(self.channels.swapaxes(0, 1), predicted.swapaxes(0, 1))
+            assert self.experts is not None
+            white = self.channels @ self.experts.axes
+            parts = (white, self.channel_predictions, self.channel_doubt)
+            return Features(*(part.swapaxes(0, 1) for part in parts))
         predicted = encoding.predict(self.model, self.mean, self.position, size)
         if support is not None and means is not None:
             lags = range(size, size + self.model.config.lags)
@@ -196,14 +206,14 @@ class SeriesBatch:
         information = {}
         for name in names:
             observation = statistics.models[name]
-            values, predicted = encoded.features(name, statistics.support, statistics.means)
+            features = encoded.features(name, statistics.support, statistics.means)
             inflation = observation.noise_inflation(excess)
             if inflation is not None:
                 inflation = inflation[rows]
-            found = observation.information(values, predicted, inflation)
+            found = observation.information(*features, inflation=inflation)
             information[name] = found.shift_back(0 if causal else centre_lag(name))
             if name == statistics.tested.name:
-                tested = Features(values, predicted)
+                tested = features
         return cls(
             names=[str(name) for name in panel.names],
             times=[panel.time_of(i) for i in range(len(panel))],

@@ -15,7 +15,7 @@ import numpy as np
 from ..config import ModelConfig
 from ..io.typed_json import Mismatch, decode, parse_json
 from ..stage1.fit_record import EvidenceRecord, FitRecord
-from .channel_experts import BENT_LAGS, DRAWS, MEMBER_LAGS
+from .channel_experts import BENT_LAGS, DRAWS, LEARNED_LAGS, MEMBER_LAGS
 from .model_selection import joined
 from .observation_models import CHANNELS, PLAIN, canonical, parse
 from .pure_statistics import tested_model
@@ -76,10 +76,14 @@ OFFSETS = {
     "stretch": Field("K K", values="semidefinite"),
 }
 #: Of the mechanisms of the channels, and of each member of their ensemble (number i).
-EXPERTS = {"centre": Field("c"), "projection": Field("c q")}
+EXPERTS = {
+    "centre": Field("c"),
+    "projection": Field("c q"),
+    "axes": Field("q q", values="invertible"),
+}
 MEMBER = {
-    "directions": Field("a{i} F{i}"),
-    "phases": Field("F{i}"),
+    "directions": Field("G{i} a{i} F{i}"),
+    "phases": Field("G{i} F{i}"),
     "linear": Field("b{i} F{i}"),
     "weights": Field("K P{i} q"),
     "draws": Field("D K P{i} q"),
@@ -96,7 +100,7 @@ CHANNEL_STATISTICS = {
     }.items()
 }
 #: Arrays that older models lack.
-OPTIONAL = {"reference_seed": Field("", "i", "not negative")}
+OPTIONAL = {f"reference_{name}": Field("", "i", "not negative") for name in ("seed", "form_known")}
 REFERENCE = "reference_"
 #: Bytes of a number of each kind.
 ITEMSIZES = {"f": (4, 8), "i": (4, 8), "u": (1,)}
@@ -176,7 +180,7 @@ def _experts(
         sum(name.startswith(prefix) and name.endswith("/linear") for name in arrays),
         sizes["q"],
     )
-    if not 1 <= count <= 2 * len(MEMBER_LAGS):
+    if not 1 <= count <= 2 * len(MEMBER_LAGS) + len(LEARNED_LAGS):
         raise Mismatch(f"array {prefix}0/linear is one of {count}")
     for i in range(count):
         linear = arrays.get(f"{prefix}{i}/linear")
@@ -185,6 +189,9 @@ def _experts(
         lags = (len(linear) - 1) // q
         sizes |= {f"a{i}": min(BENT_LAGS, lags) * q, f"b{i}": 1 + lags * q}
         sizes[f"P{i}"] = sizes[f"b{i}"] + linear.shape[1]
+        phases = arrays.get(f"{prefix}{i}/phases")
+        if phases is None or phases.ndim != 2 or len(phases) not in (1, sizes["K"]):
+            raise Mismatch(f"no usable array {prefix}{i}/phases")
         for name, field in MEMBER.items():
             yield f"{prefix}{i}/{name}", field._replace(axes=field.axes.format(i=i))
 
