@@ -83,11 +83,17 @@ class FittedModel:
             data = read_frame(
                 data, how.missing, self.channels_, labelled=False, model_roles=how.columns
             ).panel
-        if data.shape == self.shape_:  # others are refused where they are used
-            # before a trend or an average spreads such a cell over others
-            centred = self.preparation_.detrend is not None
-            data = implausible_as_missing(data, self._plausible(), around_medians=centred)
-        return self.preparation_.apply(data)
+        if data.shape != self.shape_:  # refused where it is used
+            return self.preparation_.apply(data)
+        # before a trend or an average spreads such a cell over others
+        centred = self.preparation_.detrend is not None
+        known = implausible_as_missing(data, self._plausible(), around_medians=centred)
+        found = self.preparation_.apply(known)
+        if known is data or data.is_image:
+            return found
+        finite = np.where(np.isfinite(data.values), data.values, np.nan)
+        recorded = self.preparation_.apply(replace(data, values=finite)).values
+        return replace(found, recorded=np.asarray(recorded))
 
     def encode(self, panel: Panel | pd.DataFrame) -> list[np.ndarray]:
         """Return the aligned latents (posterior means) of each series.

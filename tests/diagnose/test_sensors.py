@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import mechtrace as mt
+from mechtrace.errors import DataWarning
 from mechtrace.stage2.channel_statistics import ChannelStatistics
 from mechtrace.viz.narrative import headline
 
@@ -54,3 +57,20 @@ def test_missing_rows_and_quantised_values_are_not_stuck():
     assert known.fault(new[:5]) is None
     new[20:] = new[19]
     assert known.fault(new).kind == "stuck"
+
+
+def test_a_sensor_whose_cells_count_as_missing_is_named(motor, model):
+    panel = motor.transition("simple", series=2, seed=2).panel
+    values = np.array(panel.values)
+    values[:, 1] *= 1e6
+    panel = replace(panel, values=values)
+    with pytest.warns(DataWarning, match="no plausible measurement"):
+        prepared = model.prepared(panel)
+    assert model.prepared(prepared) is prepared  # as the command line gives it
+    assert np.array_equal(prepared[1:].recorded, values[len(values) // 2 :])
+    for path in model.recover(prepared):
+        diagnosis = model.diagnose(path)
+        assert not np.isfinite(path.residual).any()
+        assert (diagnosis.verdict, diagnosis.by_weight()[0].code) == ("do not trust", "sensors")
+        assert repr(panel.channels[1]) in diagnosis["sensors"].meaning
+        assert diagnosis["evidence"].level == "bad"

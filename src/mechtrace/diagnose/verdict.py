@@ -71,7 +71,8 @@ ON_TRUST = Finding(
 def diagnose(path: Trajectory, reference: PureRegimeStatistics) -> Diagnosis:
     """Run every check that the data allow on a trajectory of the model of these statistics."""
     if not np.isfinite(path.surprise).any():
-        return Diagnosis(path.name, (NO_EVIDENCE,))
+        off = sensors(path, reference)  # which may be why
+        return Diagnosis(path.name, (NO_EVIDENCE,) if off is None else (off, NO_EVIDENCE))
     test = convexity(path.surprise, path.observed, reference, trials=path.trials)
     assert test is not None  # there are innovations
     findings = [

@@ -103,7 +103,9 @@ class ChannelStatistics:
                 limits.append((judge.distance(moment), gained))
         distances, gains = np.array(limits).T
         limit = max(1.0, float(np.quantile(distances, WITHIN)))
-        return cls(centre, scale, total, limit, still, float(max(np.quantile(gains, USUALLY), 1e-3)))
+        return cls(
+            centre, scale, total, limit, still, float(max(np.quantile(gains, USUALLY), 1e-3))
+        )
 
     def fault(self, values: np.ndarray) -> SensorFault | None:
         """Find the sensor that is off in a recording (T, c), NaN where nothing was observed."""

@@ -96,7 +96,10 @@ CHANNEL_STATISTICS = {
     }.items()
 }
 #: Arrays that older models lack.
-OPTIONAL = {"reference_seed": Field("", "i", "not negative")}
+OPTIONAL = {
+    "reference_seed": Field("", "i", "not negative"),
+    "reference_channels/gained": Field("", values="positive"),
+}
 REFERENCE = "reference_"
 #: Bytes of a number of each kind.
 ITEMSIZES = {"f": (4, 8), "i": (4, 8), "u": (1,)}
