@@ -52,7 +52,8 @@ def _meaning(
         sign = "plus" if fault.offset >= 0 else "minus"
         return (
             f"Channel {first} reads about {_rounded(fault.gain)} times what the other channels"
-            f" imply, {sign} {_rounded(abs(fault.offset))}: other units, another sensor, or a fault."
+            f" imply, {sign} {_rounded(abs(fault.offset))}: other units, another sensor, or a"
+            " fault."
         )
     return (
         f"Channel {first} does not go with the others as in training: another sensor, or a fault;"
