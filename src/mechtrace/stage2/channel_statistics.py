@@ -23,8 +23,8 @@ WITHIN, USUALLY, MEASURED = 0.99, 0.95, 100
 #: Nats per row that an explanation must gain, at least, and in units of what explanations gain
 #: for labelled series at most; and that of models stored without this figure.
 LEAST_GAIN, GAINED, FORMER_GAIN = 3.0, 5.0, 1.0
-#: The distance must fall to this share (a smaller one if a channel is left out, which always lowers
-#: it), and below this multiple of the limit or to a smaller share.
+#: The distance must fall to this share (a smaller one if a channel is left out, which always
+#: lowers it), and below this multiple of the limit or to a smaller share.
 LOWERED, LEFT_OUT, EXPLAINED, SOLVED = 0.65, 0.4, 2.0, 0.2
 #: Smallest factor, and smallest offset in standard deviations, that count as other units: sensors
 #: of machines of one kind differ by less.
