@@ -240,7 +240,7 @@ class _Gaussian:
 
     def _swapped(self, moment: np.ndarray, whole: float, first: int, second: int) -> float:
         """Distance with two channels exchanged."""
-        c, own = self.channels, [*self._of(first), *self._of(second)]
+        c, own = self.channels, np.array([*self._of(first), *self._of(second)])
         back = np.zeros((4, 2 * c + 1))
         for row, (to, of) in enumerate(((first, second),) * 2 + ((second, first),) * 2):
             back[row, of + c * (row % 2)] = self.scale[of] / self.scale[to]
