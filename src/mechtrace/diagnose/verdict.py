@@ -49,7 +49,7 @@ MAX_BACKTRACKING = 0.15
 NO_EVIDENCE = Finding(
     "evidence", "bad", 0.0, 1.0,
     "No step of this recording has a full history, so the curve is the prior.",
-    "Give more consecutive rows than the model has lags.",
+    "Give more consecutive rows than the model has lags.", "at least",
 )  # fmt: skip
 
 
@@ -85,9 +85,8 @@ def _expected_error(path: Trajectory) -> Finding | None:
         return None
     return at_most(
         "expected error", value, OFF, FAR_OFF,
-        f"Shares are off by about {value:.2g} on average (limit: at most {OFF:g}), by noise, by"
-        " mechanisms that are not known well at these states, and by prediction errors that are"
-        " larger than usual.",
+        f"Shares are likely within {value:.2g} (limit: at most {OFF:g}): by noise, by mechanisms"
+        " that are not known well at these states, and by unusual prediction errors.",
         "Record longer, pool repeated trials, name the active regimes, or add recordings of the"
         " pure regimes in states like these.",
     )  # fmt: skip
@@ -117,7 +116,7 @@ def _separation(path: Trajectory) -> Finding:
         f"The closest active regimes, {path.regimes[first]!r} and {path.regimes[second]!r}, are"
         f" {value:.1f} standard deviations apart over this recording (limit: at least"
         f" {SEPARATED:g}).",
-        "Merge them if they mean the same, record longer, or pool repeated trials.",
+        "Merge them if they mean the same, record longer, or pool repeated trials.", "at least",
     )  # fmt: skip
 
 
@@ -134,7 +133,7 @@ def _mergeable(path: Trajectory, reference: PureRegimeStatistics) -> Finding:
             "mergeable regimes", "good", value, SAME,
             f"All regimes differ: the closest, {path.regimes[first]!r} and"
             f" {path.regimes[second]!r}, by {value:.2f} noise standard deviations per step (limit:"
-            f" at least {SAME:g}).",
+            f" at least {SAME:g}).", side="at least",
         )  # fmt: skip
     named = "; ".join(" and ".join(repr(name) for name in group) for group in groups)
     fewer = len(path.regimes) - sum(len(group) - 1 for group in groups)
@@ -145,6 +144,7 @@ def _mergeable(path: Trajectory, reference: PureRegimeStatistics) -> Finding:
         f"{named} differ by only {value:.2f} noise standard deviations per step (limit: at least"
         f" {SAME:g}): their shares are arbitrary, the sum of their shares is not.",
         f"Merge {named} and fit {fewer} regimes, or read only the sum of their shares.",
+        "at least",
     )  # fmt: skip
 
 
@@ -166,7 +166,8 @@ def _convexity(path: Trajectory, reference: PureRegimeStatistics, test: Convexit
     aside = f"(limit: p of at least {MARGINAL:g}; the paper's KS test: p = {paper:.2g})"
     if level == "good":
         meaning = "A mixture of the known mechanisms explains this recording"
-        return Finding("convexity", level, test.p_value, MARGINAL, f"{meaning} {aside}.")
+        said = f"{meaning} {aside}."
+        return Finding("convexity", level, test.p_value, MARGINAL, said, side="at least")
     ends = [(shown_time(path.time[a]), shown_time(path.time[b])) for a, b in test.stretches()]
     parts = [f"{first} to {last}" for first, last in ends]
     where = f", most clearly from {', '.join(parts)}" if parts else ""
@@ -182,7 +183,7 @@ def _convexity(path: Trajectory, reference: PureRegimeStatistics, test: Convexit
         level = "caution"
         meaning += " Or the recording is of another group: only one was held out from training."
         step += " To decide, fit with more groups held out (--holdout 0.3)."
-    return Finding("convexity", level, test.p_value, MARGINAL, meaning, step)
+    return Finding("convexity", level, test.p_value, MARGINAL, meaning, step, "at least")
 
 
 def _width(path: Trajectory) -> Finding:
@@ -261,6 +262,7 @@ def _static_basis(path: Trajectory, reference: PureRegimeStatistics) -> Finding:
         " these means.",
         "Mean states hardly distinguish these regimes: use method='state-space' (the default),"
         " which uses how states change, pool repeated trials, or name fewer active regimes.",
+        "at least",
     )  # fmt: skip
 
 

@@ -163,7 +163,8 @@ def _lead(content: dict[str, Any]) -> str:
     parts = []
     for one in series:
         verdict = one["verdict"]
-        sentence = escape(f"{one['name']}: {one['answer']}; verdict: {verdict['trust']}")
+        about = f" ({verdict['within']})" if verdict["within"] else ""
+        sentence = escape(f"{one['name']}: {one['answer']}; verdict: {verdict['trust']}{about}")
         parts.append(f'<p class="answer {verdict["level"]}">{sentence}.</p>')
         if len(series) == 1 and verdict["reason"]:
             reason, advice = escape(verdict["reason"]), escape(verdict["next"])
