@@ -73,7 +73,7 @@ class FittedModel:
             The prepared recordings. Cells that are no plausible measurements, such as fill
             values, are missing in it; a DataWarning names them.
         """
-        from .data.plausible import implausible_as_missing
+        from .data.plausible import implausible_as_missing, mostly_implausible
 
         self._check_fitted("prepare recordings for")
         if not isinstance(data, Panel):
@@ -91,9 +91,8 @@ class FittedModel:
         found = self.preparation_.apply(known)
         if known is data or data.is_image:
             return found
-        finite = np.where(np.isfinite(data.values), data.values, np.nan)
-        recorded = self.preparation_.apply(replace(data, values=finite)).values
-        return replace(found, recorded=np.asarray(recorded))
+        recorded = self.preparation_.apply(replace(data, values=mostly_implausible(data, known)))
+        return replace(found, recorded=np.asarray(recorded.values))
 
     def encode(self, panel: Panel | pd.DataFrame) -> list[np.ndarray]:
         """Return the aligned latents (posterior means) of each series.

@@ -59,6 +59,21 @@ def test_missing_rows_and_quantised_values_are_not_stuck():
     assert known.fault(new).kind == "stuck"
 
 
+def test_a_fill_value_is_no_broken_sensor(motor):
+    run = motor.simulate(12).panel
+    for how in (None, "mean"):
+        panel = run if how is None else run.detrended(how)
+        fitted = mt.Trace(**SMALL).fit(panel, progress=False)
+        new = motor.transition("simple", series=2, seed=2).panel
+        values = np.array(new.values)
+        values[[3, 130], 1] = 1e30
+        with pytest.warns(DataWarning, match="no plausible measurement"):
+            prepared = fitted.prepared(replace(new, values=values))
+        assert np.nanmax(np.abs(prepared.recorded)) < 1e6
+        for path in fitted.recover(prepared):
+            assert fitted.diagnose(path)["sensors"].level == "good"
+
+
 def test_a_sensor_whose_cells_count_as_missing_is_named(motor, model):
     panel = motor.transition("simple", series=2, seed=2).panel
     values = np.array(panel.values)

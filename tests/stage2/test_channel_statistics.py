@@ -92,6 +92,14 @@ def test_missing_cells_and_a_missing_channel(known, new):
     assert known.fault(np.full_like(values, np.nan)) is None
 
 
+def test_fill_values_now_and_then_are_no_broken_sensor(known, new):
+    values = new[0].copy()
+    values[[3, 50, 51, 120], [0, 2, 2, 2]] = [1e30, -1e300, 1e9, 1e30]
+    assert known.fault(values) is None
+    values[:, 4] = 1e9 * values[:, 4]
+    assert known.fault(values).channels == (4,)
+
+
 def test_sensors_that_are_alike_cannot_be_told_apart():
     values = recordings(2, 24)
     values = np.concatenate([values, values[..., :1] + 1e-3], axis=2)

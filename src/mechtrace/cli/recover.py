@@ -101,8 +101,7 @@ def recover(
         }
         summary = {path.name: judged(path, of[path.name]) for path in paths}
         said = {"file": str(out), "summary": summary, "events": events}
-        diagnosis_of = {name: diagnosis.to_dict() for name, diagnosis in of.items()}
-        write_json(json_file, said | {"diagnoses": diagnosis_of})
+        write_json(json_file, said | {"diagnoses": [one.to_dict() for one in diagnoses]})
 
 
 @with_options(reading=READING_NEW, request=RECOVERY)

@@ -36,9 +36,9 @@ SAME = 0.3
 VAGUE, BLIND = 0.3, 1.0
 MARGINAL, REJECTED = 0.05, 0.01  # p-values, as in appendix E.3
 WIDE = 0.4  # largest mean width of the intervals
-#: Largest squared distance of the mean latents, per latent, from mixtures of the training series,
-#: in units of the scatter of states of training.
-FAR, VERY_FAR = 2.0, 6.0
+#: Largest distance of the mean latents from mixtures of the training series, in standard
+#: deviations of the states in training.
+FAR, VERY_FAR = 1.4, 2.5
 #: Largest share of steps at which observation models disagree.
 DISAGREE, MOSTLY_DISAGREE = 0.1, 0.3
 #: Smallest range of a share that has a direction.
@@ -55,14 +55,16 @@ NO_EVIDENCE = Finding(
 
 def diagnose(path: Trajectory, reference: PureRegimeStatistics) -> Diagnosis:
     """Run every check that the data allow on a trajectory of the model of these statistics."""
+    off = sensors(path, reference)
     if not np.isfinite(path.surprise).any():
-        found = [one for one in (sensors(path, reference),) if one and one.level == "bad"]
-        return Diagnosis(path.name, (*found, NO_EVIDENCE))  # a sensor may be why
+        why = () if off is None or off.level == "good" else (off,)
+        return Diagnosis(path.name, (*why, NO_EVIDENCE))
     test = convexity(path.surprise, path.observed, reference, trials=path.trials)
     assert test is not None  # there are innovations
+    told = off is None or off.level == "good"
     findings = [
-        sensors(path, reference),
-        _expected_error(path),
+        off,
+        _expected_error(path) if told else None,
         _unexplained(path, test),
         _separation(path),
         _mergeable(path, reference),
@@ -210,13 +212,13 @@ def _operating_point(path: Trajectory, reference: PureRegimeStatistics) -> Findi
     within = np.ix_(reference.determined, reference.determined)
     scatter = (reference.between + reference.spread)[within] + np.cov(means.T, bias=True)
     scatter = scatter + 1e-9 * np.eye(len(gap)) * np.trace(scatter)
-    value = float(gap @ np.linalg.solve(scatter, gap)) / len(gap)
+    value = float(np.sqrt(gap @ np.linalg.solve(scatter, gap) / len(gap)))
     return at_most(
         "operating point", value, FAR, VERY_FAR,
-        f"The mean latents are {np.sqrt(value):.2g} standard deviations of the states in training"
-        f" from where these shares lead them (limit: at most {np.sqrt(FAR):.2g}).",
-        "The operating point differs from that of all training series: check units and sensors, or"
-        " add such recordings to the training data.",
+        f"The mean latents are {value:.2g} standard deviations of the states in training from"
+        f" where these shares lead them (limit: at most {FAR:g}).",
+        "The operating point differs from that of all training series: check units and sensors,"
+        " or add such recordings to the training data.",
     )  # fmt: skip
 
 

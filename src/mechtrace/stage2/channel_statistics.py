@@ -16,6 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..data.plausible import FARTHEST
+
 #: Ridge on correlations: directions that hardly vary in training may vary a little.
 RIDGE = 1e-4
 #: Shares of the labelled series below the limits of distance and gain, and series measured.
@@ -33,6 +35,8 @@ OTHER_GAIN, OTHER_OFFSET = 1.4, 2.0
 SUSPECTS = 24
 #: Pairs of rows that a recording needs, and share of the rows in which a channel must be known.
 FEWEST, KNOWN = 10, 0.5
+#: Deviations at which cells are cut off; rare cells beyond `FARTHEST` are no measurements.
+LARGEST = 1e8
 #: A channel is stuck if it is the same for so many rows, and so many times as long as ever before.
 STUCK_ROWS, STUCK_FACTOR = 20, 3
 
@@ -112,8 +116,11 @@ class ChannelStatistics:
         stuck = self._stuck(values)
         if stuck is not None:
             return stuck
-        chosen = np.flatnonzero(np.isfinite(values).mean(axis=0) >= KNOWN)
-        white = ((values - self.centre) / self.scale)[:, chosen]
+        white = np.clip((values - self.centre) / self.scale, -LARGEST, LARGEST)
+        far = np.abs(white) > FARTHEST
+        white[far & (far.mean(axis=0) < KNOWN)] = np.nan  # fill values now and then
+        chosen = np.flatnonzero(np.isfinite(white).mean(axis=0) >= KNOWN)
+        white = white[:, chosen]
         known = np.isfinite(white).all(axis=1)
         if (known[1:] & known[:-1]).sum() < FEWEST or len(chosen) < 2:
             return None

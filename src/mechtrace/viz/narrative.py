@@ -150,7 +150,7 @@ def trust(diagnosis: Diagnosis) -> dict[str, str]:
         "trust": diagnosis.verdict,
         "advice": NOTHING if off else ADVICE[diagnosis.verdict],
         "within": within(diagnosis).strip(" ()"),
-        "reason": worst.meaning if told else "",
+        "reason": worst.meaning if told and not off else "",  # the headline has it
         "next": worst.next_step if told else "",
     }
 

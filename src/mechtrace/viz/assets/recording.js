@@ -16,7 +16,8 @@ function drawRecording() {
     stack.append(make("h3", {}, title), note ? make("p", { class: "note" }, note) : "", element);
     charts.push([element, paint]);
   };
-  add("shares", "Share of each mechanism", null, drawShares);
+  add("shares", "Share of each mechanism", series.off ? "A sensor is off, so these curves are no answer." : null,
+    drawShares);
   stack.append(flagKey(series));
   if (series.film) {
     add("film", series.trials > 1 ? "Pictures of the first trial" : "Pictures", null, drawFilm);
