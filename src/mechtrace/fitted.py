@@ -56,7 +56,12 @@ class FittedModel:
         from .stage1.fit_record import model_card
 
         self._check_fitted("describe")
-        return model_card(self.record_)
+        known, record = self.statistics_, self.record_
+        if known is not None and record.validation is not None:
+            unused = len(known.width) - len(known.determined)
+            checks = replace(record.validation, unused_latents=unused)
+            record = replace(record, validation=checks)
+        return model_card(record)
 
     def prepared(self, data: Panel | pd.DataFrame) -> Panel:
         """Prepare new recordings like those of the fit: the same columns, rate and trend.
