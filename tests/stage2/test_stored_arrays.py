@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mechtrace.io.typed_json import Mismatch
-from mechtrace.stage2.stored_arrays import Field, check_array, check_arrays
+from mechtrace.stage2.stored_arrays import OPTIONAL, Field, check_array, check_arrays
 
 
 @pytest.fixture(scope="module")
