@@ -79,7 +79,10 @@ def test_the_study_of_the_zoo_scores_curves_verdicts_and_faults(command, tmp_pat
     )
     assert code == 0, err
     assert "oscillator seed 0: corr" in said
-    (row,) = json.loads(out.read_text())["rows"]
+    result = json.loads(out.read_text())
+    (row,) = result["rows"]
+    assert result["summary"]["systems"]["oscillator"]["corr"] == row["mechtrace"]["corr"]
+    assert "| oscillator | " in said
     assert -1 <= row["mechtrace"]["corr"] <= 1
     assert row["mechtrace"]["mae"] < 0.45
     assert row["oracle"]["mae"] < 0.12

@@ -56,7 +56,12 @@ class FittedModel:
         from .stage1.fit_record import model_card
 
         self._check_fitted("describe")
-        return model_card(self.record_)
+        known, record = self.statistics_, self.record_
+        if known is not None and record.validation is not None:
+            unused = len(known.width) - len(known.determined)
+            checks = replace(record.validation, unused_latents=unused)
+            record = replace(record, validation=checks)
+        return model_card(record)
 
     def prepared(self, data: Panel | pd.DataFrame) -> Panel:
         """Prepare new recordings like those of the fit: the same columns, rate and trend.
@@ -73,7 +78,7 @@ class FittedModel:
             The prepared recordings. Cells that are no plausible measurements, such as fill
             values, are missing in it; a DataWarning names them.
         """
-        from .data.plausible import implausible_as_missing
+        from .data.plausible import implausible_as_missing, mostly_implausible
 
         self._check_fitted("prepare recordings for")
         if not isinstance(data, Panel):
@@ -83,11 +88,16 @@ class FittedModel:
             data = read_frame(
                 data, how.missing, self.channels_, labelled=False, model_roles=how.columns
             ).panel
-        if data.shape == self.shape_:  # others are refused where they are used
-            # before a trend or an average spreads such a cell over others
-            centred = self.preparation_.detrend is not None
-            data = implausible_as_missing(data, self._plausible(), around_medians=centred)
-        return self.preparation_.apply(data)
+        if data.shape != self.shape_:  # refused where it is used
+            return self.preparation_.apply(data)
+        # before a trend or an average spreads such a cell over others
+        centred = self.preparation_.detrend is not None
+        known = implausible_as_missing(data, self._plausible(), around_medians=centred)
+        found = self.preparation_.apply(known)
+        if known is data or data.is_image:
+            return found
+        recorded = self.preparation_.apply(replace(data, values=mostly_implausible(data, known)))
+        return replace(found, recorded=np.asarray(recorded.values))
 
     def encode(self, panel: Panel | pd.DataFrame) -> list[np.ndarray]:
         """Return the aligned latents (posterior means) of each series.

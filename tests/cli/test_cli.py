@@ -368,7 +368,15 @@ def test_recover_writes_table_report_and_events(command, table, fitted, tmp_path
     assert len(result) == 60
     assert np.allclose(result[["R0", "R1", "R2"]].sum(axis=1), 1)
     assert "<h1>mechtrace report: " in page.read_text()
-    assert set(json.loads(facts.read_text())["events"]) == {"0", "1", "2"}
+    told = json.loads(facts.read_text())
+    assert set(told["events"]) == {"0", "1", "2"}
+    for one in told["diagnoses"]:
+        assert one["verdict"] in ("trust", "caution", "do not trust")
+        assert one["expected_error"] is None or 0 < one["expected_error"] < 1
+        assert {"code", "level", "value", "threshold", "side", "decisive"} <= set(
+            one["findings"][0]
+        )
+        assert f"verdict: {one['verdict']}" in told["summary"][one["name"]]
     code, _, err = command("recover", fitted, new, "--out", out, "--pool", "--causal", "--quiet")
     assert code == 0, err
     assert len(pd.read_csv(out)) == 20

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import mechtrace as mt
+from mechtrace.errors import DataWarning
 from mechtrace.stage2.channel_statistics import ChannelStatistics
 from mechtrace.viz.narrative import headline
 
@@ -54,3 +57,35 @@ def test_missing_rows_and_quantised_values_are_not_stuck():
     assert known.fault(new[:5]) is None
     new[20:] = new[19]
     assert known.fault(new).kind == "stuck"
+
+
+def test_a_fill_value_is_no_broken_sensor(motor):
+    run = motor.simulate(12).panel
+    for how in (None, "mean"):
+        panel = run if how is None else run.detrended(how)
+        fitted = mt.Trace(**SMALL).fit(panel, progress=False)
+        new = motor.transition("simple", series=2, seed=2).panel
+        values = np.array(new.values)
+        values[[3, 130], 1] = 1e30
+        with pytest.warns(DataWarning, match="no plausible measurement"):
+            prepared = fitted.prepared(replace(new, values=values))
+        assert np.nanmax(np.abs(prepared.recorded)) < 1e6
+        for path in fitted.recover(prepared):
+            assert fitted.diagnose(path)["sensors"].level == "good"
+
+
+def test_a_sensor_whose_cells_count_as_missing_is_named(motor, model):
+    panel = motor.transition("simple", series=2, seed=2).panel
+    values = np.array(panel.values)
+    values[:, 1] *= 1e6
+    panel = replace(panel, values=values)
+    with pytest.warns(DataWarning, match="no plausible measurement"):
+        prepared = model.prepared(panel)
+    assert model.prepared(prepared) is prepared  # as the command line gives it
+    assert np.array_equal(prepared[1:].recorded, values[len(values) // 2 :])
+    for path in model.recover(prepared):
+        diagnosis = model.diagnose(path)
+        assert not np.isfinite(path.residual).any()
+        assert (diagnosis.verdict, diagnosis.by_weight()[0].code) == ("do not trust", "sensors")
+        assert repr(panel.channels[1]) in diagnosis["sensors"].meaning
+        assert diagnosis["evidence"].level == "bad"

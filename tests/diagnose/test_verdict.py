@@ -24,9 +24,39 @@ def test_a_diagnosis_speaks(trained, world):
     assert diagnosis.verdict in ("trust", "caution", "do not trust")
     assert {f.code for f in diagnosis.findings} >= {"separation", "convexity", "operating point"}
     frame = diagnosis.to_frame()
-    assert list(frame.columns) == ["code", "level", "value", "threshold", "meaning", "next_step"]
-    assert diagnosis.verdict in str(diagnosis)
-    assert diagnosis.to_dict()["findings"][0]["code"] == "sensors"
+    columns = ["code", "level", "value", "threshold", "meaning", "next_step", "side"]
+    assert list(frame.columns) == columns
+    told = diagnosis.to_dict()
+    assert told["expected_error"] == path.expected_error
+    assert {f["code"] for f in told["findings"] if f["decisive"]} == {
+        "sensors", "expected error", "unexplained steps"
+    }  # fmt: skip
+    head = f"{path.name}: {diagnosis.verdict}; shares are likely within {path.expected_error:.2f}"
+    assert str(diagnosis).splitlines()[0] == head
+
+
+def test_findings_that_need_attention_come_first_and_others_are_folded():
+    found = Diagnosis(
+        "new",
+        (
+            Finding("separation", "good", 9.0, 3.0, "Far apart.", side="at least"),
+            Finding("convexity", "bad", 0.001, 0.05, "Not convex.", "Look.", "at least"),
+            Finding("expected error", "good", 0.05, 0.12, "Small."),
+            Finding("A3", "untestable", np.nan, np.nan, "Unknown."),
+        ),
+    )
+    assert str(found).splitlines() == [
+        "new: trust; shares are likely within 0.05",
+        "  bad        convexity = 0.001: Not convex. -> Look.",
+        "  good       separation, expected error",
+        "  untestable A3",
+    ]
+    assert [one["side"] for one in found.to_dict()["findings"][:2]] == ["at least", "at most"]
+    sensor = Finding("sensors", "bad", 1.0, 0.0, "Channel 'a' is stuck.")
+    off = Diagnosis("new", (*found.findings, sensor))
+    assert off.off == sensor
+    assert off.to_dict()["expected_error"] is None
+    assert str(off).startswith("new: do not trust\n  bad        sensors")
 
 
 def test_another_operating_point_is_noticed(trained, world):

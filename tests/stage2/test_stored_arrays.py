@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mechtrace.io.typed_json import Mismatch
-from mechtrace.stage2.stored_arrays import Field, check_array, check_arrays
+from mechtrace.stage2.stored_arrays import OPTIONAL, Field, check_array, check_arrays
 
 
 @pytest.fixture(scope="module")
@@ -21,14 +21,14 @@ def arrays(trained) -> dict[str, np.ndarray]:
 def test_what_a_fit_stores_passes(trained, arrays) -> None:
     assert check_arrays(trained.record_, arrays).keys() == arrays.keys()
     assert check_arrays(trained.record_, {}) == {}
-    older = {name: array for name, array in arrays.items() if name != "reference_seed"}
-    assert "reference_seed" not in check_arrays(trained.record_, older)
+    older = {name: array for name, array in arrays.items() if name not in OPTIONAL}
+    assert not OPTIONAL.keys() & check_arrays(trained.record_, older).keys()
 
 
 def test_every_array_must_be_there_with_its_axes_and_type(trained, arrays) -> None:
     for name, array in arrays.items():
         others = {key: value for key, value in arrays.items() if key != name}
-        if name not in ("reference_seed", "reference_form_known"):
+        if name not in OPTIONAL:
             with pytest.raises(Mismatch, match=r"(no|no usable|unknown) array"):
                 check_arrays(trained.record_, others)
         for forged in (array[None], array.astype("U3"), array.astype("f2")):

@@ -60,10 +60,10 @@ def test_clocks_are_as_precise_as_the_stamps(step, unit, moment, duration):
 
 
 @pytest.mark.parametrize(
-    ("level", "value", "threshold", "said"),
-    [("good", 9.0, 3.0, "at least 3"), ("bad", 1.0, 3.0, "at least 3"),
-     ("good", 0.1, 0.4, "at most 0.4"), ("caution", 0.5, 0.4, "at most 0.4"),
-     ("good", np.nan, 0.4, "0.4"), ("untestable", np.nan, np.nan, "–")],
+    ("level", "value", "threshold", "side", "said"),
+    [("good", 9.0, 3.0, "at least", "at least 3"), ("bad", 1.0, 3.0, "at least", "at least 3"),
+     ("good", 0.1, 0.4, "at most", "at most 0.4"), ("good", 5.0, 3.0, "at most", "at most 3"),
+     ("good", np.nan, 0.4, "at most", "at most 0.4"), ("untestable", np.nan, np.nan, "", "–")],
 )  # fmt: skip
-def test_limits_have_a_direction(level, value, threshold, said):
-    assert limit(Finding("code", level, value, threshold, "")) == said
+def test_limits_have_a_direction(level, value, threshold, side, said):
+    assert limit(Finding("code", level, value, threshold, "", side=side)) == said

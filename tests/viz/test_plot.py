@@ -77,9 +77,9 @@ AXES = Axes(
 FINDINGS = Diagnosis(
     "trial",
     (
-        Finding("separation", "good", 9.0, 3.0, ""),
+        Finding("separation", "good", 9.0, 3.0, "", side="at least"),
         Finding("width", "caution", 0.5, 0.4, ""),
-        Finding("convexity", "bad", 1e-9, 0.05, ""),
+        Finding("convexity", "bad", 1e-9, 0.05, "", side="at least"),
         Finding("agreement", "good", 0.0, 0.1, ""),
         Finding("shape", "good", float("nan"), 0.0, ""),
     ),

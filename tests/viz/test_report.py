@@ -75,9 +75,9 @@ def test_the_answer_comes_first_with_how_far_to_trust_it(written, trained, path)
     far = dataclasses.replace(path, error=np.full(len(path), 0.5))
     page = written(far)
     lead = page.source[page.source.index('id="lead"') :]
-    assert "verdict: do not trust." in lead[:600]
+    assert "verdict: do not trust (shares are likely within 0.50)." in lead[:600]
     assert 'class="answer bad"' in lead[:600]
-    assert "Shares are off by about 0.5 on average" in lead[:2000]
+    assert "Shares are likely within 0.5 (limit: at most 0.12)" in lead[:2000]
     assert "pool repeated trials" in lead[:2000]  # what to do about it
     assert page.text.index("do not trust") < page.text.index("Repeat this")
 

@@ -59,7 +59,9 @@ def _renamed(trained, folder):
         training_series=dict.fromkeys([BAD, EVIL, "c"], 1),
         held_out_series=dict.fromkeys([BAD, EVIL, "c"], 1),
     )
-    trained.record_ = replace(record, data=data)
+    gains = dict(zip(data.regimes, record.validation.gain_over_no_history.values(), strict=True))
+    validation = replace(record.validation, gain_over_no_history=gains)
+    trained.record_ = replace(record, data=data, validation=validation)
     try:
         trained.save(folder / "hostile.mechtrace")
     finally:
@@ -82,7 +84,11 @@ def test_the_demo_draws_everything_without_a_complaint(browser, files):
     assert browser.evaluate("document.querySelectorAll('#graph path').length") > 2
     assert browser.evaluate("document.querySelector('.top').getBoundingClientRect().top") == 0
     assert browser.evaluate("document.querySelectorAll('#training .main-svg').length") >= 2
-    assert browser.evaluate("document.querySelectorAll('.findings tbody tr').length") > 5
+    assert browser.evaluate("document.querySelectorAll('#passed .findings tbody tr').length") > 5
+    assert not browser.evaluate("document.getElementById('passed').open")
+    pressing = "#diagnosis > .scroll tbody tr"
+    levels = f"[...document.querySelectorAll('{pressing}')].map((row) => row.dataset.level)"
+    assert browser.evaluate(f"{levels}.every((level) => ['bad', 'caution'].includes(level))")
     assert browser.problems == []
 
 

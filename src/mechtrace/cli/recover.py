@@ -79,9 +79,10 @@ def recover(
     write_curves(paths, out)
     if edges is not None:
         write_frames(((path.name, results.mechanisms.edges(path)) for path in paths), edges)
-    diagnoses = [results.diagnosis(i) for i in range(min(len(paths), SHOWN))]
+    wanted = len(paths) if json_file is not None else min(len(paths), SHOWN)
+    diagnoses = [results.diagnosis(i) for i in range(wanted)]
     verdicts = [diagnosis.verdict for diagnosis in diagnoses]
-    for path, diagnosis in zip(paths, diagnoses, strict=False):
+    for path, diagnosis in zip(paths, diagnoses[:SHOWN], strict=False):
         logger.info(judged(path, diagnosis))
     if len(paths) > SHOWN:
         logger.info(f"... and {len(paths) - SHOWN} more recordings")
@@ -91,9 +92,16 @@ def recover(
     if report is not None:
         _write_report(results, report)
     if json_file is not None:
-        events = {path.name: [asdict(e) for e in path.events(minimum=2)] for path in paths}
-        summary = {path.name: str(path) for path in paths}
-        write_json(json_file, {"file": str(out), "events": events, "summary": summary})
+        of = dict(zip((path.name for path in paths), diagnoses, strict=True))
+        events = {
+            path.name: [asdict(e) for e in path.events(minimum=2)]
+            if of[path.name].off is None
+            else []
+            for path in paths
+        }
+        summary = {path.name: judged(path, of[path.name]) for path in paths}
+        said = {"file": str(out), "summary": summary, "events": events}
+        write_json(json_file, said | {"diagnoses": [one.to_dict() for one in diagnoses]})
 
 
 @with_options(reading=READING_NEW, request=RECOVERY)
@@ -115,6 +123,7 @@ def report(
     Example:
       mechtrace report gait.mechtrace new.csv --out alpha.html
     """
+    from ..viz.narrative import judged
     from ..viz.report import Results, check_available
     from .inputs import model_and_data, recovered
 
@@ -123,8 +132,9 @@ def report(
     trace, panel = model_and_data(model, data, reading)
     results = Results(trace, recovered(trace, panel, request), panel)
     _write_report(results, out)
-    summary = {path.name: str(path) for path in results.paths}
-    write_json(json_file, {"file": str(out), "summary": summary})
+    if json_file is not None:
+        summary = {p.name: judged(p, results.diagnosis(i)) for i, p in enumerate(results.paths)}
+        write_json(json_file, {"file": str(out), "summary": summary})
 
 
 def _write_report(results: Results, out: Path) -> None:

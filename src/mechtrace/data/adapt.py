@@ -92,7 +92,7 @@ class Adapter:
         _check_channels(self.channels, panel)
         kind = np.result_type(panel.values, np.float32)
         values = (panel.values * self.scale + self.shift).astype(kind)
-        return replace(panel, values=values)
+        return replace(panel, values=values, recorded=None)
 
 
 def _relative_scales(wanted: np.ndarray, found: np.ndarray) -> np.ndarray:

@@ -65,6 +65,9 @@ class Panel:
         `max_step` of the panel that this is a part of, used where `gap` is not set.
     preparation : Preparation
         How the data was read, and what was done to it since.
+    recorded : ndarray, optional
+        Values before cells that are no plausible measurements were made missing, if there were
+        any: they tell which sensor is off.
 
     Examples
     --------
@@ -87,6 +90,7 @@ class Panel:
     groups: np.ndarray | None = None
     default_gap: float | None = None
     preparation: Preparation = AS_READ
+    recorded: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         self.__dict__.update(check_fields(self.__dict__))

@@ -21,6 +21,8 @@ FARTHEST_IN_TRAINING = 1e4
 #: ... unless there are more such cells than this share of the rows, of several values: then a
 #: channel is mostly idle and works now and then.
 RARE_SHARE, FEW = 1e-3, 3
+#: Share of such cells in a recording by which a channel is off, and not a cell now and then.
+MOSTLY = 0.5
 #: Rows that medians are measured on, and the fewest varying cells that tell a scale.
 SAMPLED_ROWS, FEWEST_VARYING = 1 << 16, 8
 
@@ -96,6 +98,28 @@ def implausible_as_missing(
         text = plausible.warning(place, name, int(number), value, more)
         warnings.warn(text, DataWarning, stacklevel=3)
     return replace(panel, values=_emptied(panel, cells))
+
+
+def mostly_implausible(panel: Panel, known: Panel) -> np.ndarray:
+    """Return the values that tell which sensor is off.
+
+    Parameters
+    ----------
+    panel, known : Panel
+        Recordings, and the same without cells that are no plausible measurements.
+
+    Returns
+    -------
+    ndarray
+        Values of `known`, and all of a channel that is not plausible in half of a recording.
+    """
+    values = np.array(known.values, dtype=np.float64)
+    raw = np.asarray(panel.values, dtype=np.float64)
+    lost = np.isnan(values) & np.isfinite(raw)
+    for a, b in zip(panel.offsets[:-1], panel.offsets[1:], strict=True):
+        off = lost[a:b].mean(axis=0) >= MOSTLY
+        values[a:b, off] = np.where(np.isfinite(raw[a:b, off]), raw[a:b, off], np.nan)
+    return values
 
 
 def checked_for_training(panel: Panel) -> Panel:

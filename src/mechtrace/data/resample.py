@@ -95,7 +95,8 @@ def detrended(panel: Panel, trend: Trend = "mean") -> Panel:
                 column -= level + slope * clock
             elif known.any():
                 column -= column[known].mean()
-    return replace(panel, values=values, preparation=panel.preparation.overridden(detrend=trend))
+    how = panel.preparation.overridden(detrend=trend)
+    return replace(panel, values=values, preparation=how, recorded=None)
 
 
 def steps_in(panel: Panel, seconds: float) -> int:

@@ -72,6 +72,7 @@ def subset(panel: Panel, chosen: np.ndarray) -> Panel:
         groups=None if panel.groups is None else panel.groups[chosen],
         time=None if panel.time is None else panel.time[rows],
         codes=None if panel.codes is None else panel.codes[rows],
+        recorded=None if panel.recorded is None else panel.recorded[rows],
         # gaps of a series must not depend on which other series are chosen with it
         default_gap=None if panel.time is None else panel.max_step,
     )

@@ -19,6 +19,9 @@ VERDICTS = {"bad": "do not trust", "caution": "caution", "good": "trust"}
 #: the others explain it, and tell what to look at.
 DECISIVE = ("evidence", "sensors", "expected error", "unexplained steps")
 
+#: Levels of findings that need no attention, which are only listed.
+FOLDED = ("good", "untestable")
+
 
 def graded(value: float, caution: float, bad: float) -> Level:
     """Grade a value that should be small.
@@ -45,6 +48,8 @@ class Finding:
         The result in a sentence.
     next_step : str
         What to do unless it is good.
+    side : {"at most", "at least"}
+        On which side of the limit it is good.
     """
 
     code: str
@@ -53,6 +58,12 @@ class Finding:
     threshold: float
     meaning: str
     next_step: str = ""
+    side: Literal["at most", "at least"] = "at most"
+
+    @property
+    def limit(self) -> str:
+        """The limit with its side, as "at most 0.4"; empty if there is none."""
+        return f"{self.side} {self.threshold:.3g}" if isfinite(self.threshold) else ""
 
     def __str__(self) -> str:
         advice = f" -> {self.next_step}" if self.next_step and self.level != "good" else ""
@@ -96,6 +107,22 @@ class Diagnosis:
     def __getitem__(self, code: str) -> Finding:
         return next(finding for finding in self.findings if finding.code == code)
 
+    @property
+    def expected_error(self) -> float:
+        """Expected mean absolute error of the shares; NaN where nothing can be told."""
+        found = (one.value for one in self.findings if one.code == "expected error")
+        return float("nan") if self.off else next(found, float("nan"))
+
+    @property
+    def off(self) -> Finding | None:
+        """The finding by which the input itself is off, so that nothing can be told from it."""
+        found = (one for one in self.findings if one.code == "sensors" and one.level == "bad")
+        return next(found, None)
+
+    def pressing(self) -> list[Finding]:
+        """List the findings that need attention, the worst first."""
+        return [finding for finding in self.by_weight() if finding.level in ("bad", "caution")]
+
     def to_frame(self) -> pd.DataFrame:
         """Tabulate the findings, one row each."""
         import pandas as pd
@@ -104,15 +131,25 @@ class Diagnosis:
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain types for JSON, NaN to None."""
-        findings = [asdict(finding) for finding in self.findings]
+        findings = [asdict(finding) for finding in self.by_weight()]
         for finding in findings:
             for key in ("value", "threshold"):
                 finding[key] = finding[key] if isfinite(finding[key]) else None
-        return {"name": self.name, "verdict": self.verdict, "findings": findings}
+            finding["decisive"] = finding["code"] in DECISIVE
+        error = self.expected_error if isfinite(self.expected_error) else None
+        return {
+            "name": self.name, "verdict": self.verdict, "expected_error": error,
+            "findings": findings,
+        }  # fmt: skip
 
     def __str__(self) -> str:
-        lines = [f"{self.name}: {self.verdict}"]
-        return "\n".join([*lines, *(f"  {finding}" for finding in self.by_weight())])
+        error = self.expected_error
+        about = f"; shares are likely within {error:.2f}" if isfinite(error) else ""
+        lines = [f"{self.name}: {self.verdict}{about}", *(f"  {one}" for one in self.pressing())]
+        for level in FOLDED:
+            codes = [one.code for one in self.findings if one.level == level]
+            lines += [f"  {level:11}{', '.join(codes)}"] if codes else []
+        return "\n".join(lines)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw each finding against its limit; returns matplotlib axes."""

@@ -14,7 +14,8 @@ from .findings import Finding
 NEXT_STEPS = {
     "stuck": "Repair the sensor, or cut the stretch out and give the rest.",
     "swapped": "Swap the two columns back and recover again.",
-    "other": "Check its unit, its place and its cable; correct the column and recover again.",
+    "units": "Check its unit and its range; correct the column and recover again.",
+    "other": "Check its place and its cable; correct the column and recover again.",
 }
 
 
@@ -47,7 +48,23 @@ def _meaning(
         )
     if fault.kind == "swapped":
         return f"Channels {first} and {others[0]} are swapped: in training it was the other way."
+    if fault.kind == "units":
+        sign = "plus" if fault.offset >= 0 else "minus"
+        return (
+            f"Channel {first} reads about {_rounded(fault.gain)} times what the other channels"
+            f" imply, {sign} {_rounded(abs(fault.offset))}: other units, another sensor, or a"
+            " fault."
+        )
     return (
-        f"Channel {first} does not go with the others as in training: other units, another sensor,"
-        " or a fault; without it the recording looks as usual."
+        f"Channel {first} does not go with the others as in training: another sensor, or a fault;"
+        " without it the recording looks as usual."
     )
+
+
+def _rounded(value: float) -> str:
+    """Write two digits, without an exponent.
+
+    >>> _rounded(4888.0), _rounded(0.1032)
+    ('4,900', '0.1')
+    """
+    return f"{float(f'{value:.2g}'):,g}"

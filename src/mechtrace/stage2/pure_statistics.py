@@ -39,6 +39,9 @@ KEPT = 400
 MODEL_PARTS = {
     "means": "means", "noise": "noise", "time": "autocorrelation_time", "limit": "limit",
 }  # fmt: skip
+#: The sensors do not determine a latent whose posterior deviation exceeds both so many times the
+#: noise of the mechanisms and such a share of the latent's own deviation.
+WIDE, SHARE = 3.0, 0.1
 #: Stored name -> field of `BasisCorrection`.
 CORRECTION_PARTS = {
     "stacking": "recombination",
@@ -217,6 +220,14 @@ class PureRegimeStatistics:
     def precision(self) -> np.ndarray:
         """Inverse of the noise covariance of the tested observation model."""
         return np.linalg.inv(self.tested.noise)
+
+    @cached_property
+    def determined(self) -> np.ndarray:
+        """Numbers of the latents that the sensors determine; all, if none is."""
+        own = np.diagonal(self.spread) + self.means.var(axis=0)
+        noise = np.diagonal(self.noise.mean(axis=0))
+        unknown = (self.width > WIDE**2 * noise) & (self.width > SHARE**2 * own)
+        return np.flatnonzero(~unknown) if not unknown.all() else np.arange(len(unknown))
 
     def excess(self, scale: np.ndarray) -> np.ndarray:
         """By how much the encoder's variance at rows of deviation (rows, d) exceeds the usual."""

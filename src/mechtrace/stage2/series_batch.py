@@ -172,7 +172,7 @@ class SeriesBatch:
     tested: Features  # of the tested observation model
     information: dict[str, GaussianInformation]  # by observation model
     used: tuple[str, ...]
-    channels: np.ndarray | None = None  # (S, T, c) as recorded, NaN where nothing was observed
+    channels: np.ndarray | None = None  # (S, T, c) as recorded, NaN where nothing was
     channel_names: tuple[str, ...] = ()
     trials: int = 1
 
@@ -201,8 +201,9 @@ class SeriesBatch:
         excess = statistics.excess(coded.scale)
         channels = None
         if keep and len(panel.shape) == 1:
-            channels = np.asarray(panel.values, float)[rows]
-            channels[encoded.position.T < 0] = np.nan
+            recorded = panel.values if panel.recorded is None else panel.recorded
+            channels = np.asarray(recorded, float)[rows]
+            channels[~real] = np.nan
         information = {}
         for name in names:
             observation = statistics.models[name]

@@ -100,7 +100,11 @@ CHANNEL_STATISTICS = {
     }.items()
 }
 #: Arrays that older models lack.
-OPTIONAL = {f"reference_{name}": Field("", "i", "not negative") for name in ("seed", "form_known")}
+OPTIONAL = {
+    "reference_seed": Field("", "i", "not negative"),
+    "reference_form_known": Field("", "i", "not negative"),
+    "reference_channels/gained": Field("", values="positive"),
+}
 REFERENCE = "reference_"
 #: Bytes of a number of each kind.
 ITEMSIZES = {"f": (4, 8), "i": (4, 8), "u": (1,)}

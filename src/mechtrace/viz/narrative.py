@@ -20,6 +20,7 @@ ADVICE = {
     "caution": "Read this curve with caution.",
     "do not trust": "Do not trust this curve.",
 }
+NOTHING = "Nothing can be told from this recording."
 #: What the flags of a step mean.
 FLAG_MEANINGS = {
     "warm-up": "not enough history yet",
@@ -112,18 +113,22 @@ def _without_change(path: Trajectory) -> str:
 
 def headline(path: Trajectory, events: Sequence[Event], diagnosis: Diagnosis) -> str:
     """Say what happened, or that nothing can be told since the input itself is off."""
-    off = [one for one in diagnosis.findings if one.code == "sensors" and one.level == "bad"]
-    if off:
-        return f"nothing can be told: {off[0].meaning[0].lower()}{off[0].meaning[1:-1]}"
-    return answer(path, events)
+    if diagnosis.off is None:
+        return answer(path, events)
+    why = diagnosis.off.meaning
+    return f"nothing can be told: {why[0].lower()}{why[1:-1]}"
 
 
 def judged(path: Trajectory, diagnosis: Diagnosis) -> str:
     """Say what happened in a recording, the verdict, and how wrong the shares may be."""
     told = headline(path, path.events(minimum=2), diagnosis)
-    off = path.expected_error
-    about = f" (shares off by about {off:.2f})" if math.isfinite(off) else ""
-    return f"{path.name}: {told}; verdict: {diagnosis.verdict}{about}"
+    return f"{path.name}: {told}; verdict: {diagnosis.verdict}{within(diagnosis)}"
+
+
+def within(diagnosis: Diagnosis) -> str:
+    """Say how wrong the shares may be, to go on a sentence; empty if that is not known."""
+    error = diagnosis.expected_error
+    return f" (shares are likely within {error:.2f})" if math.isfinite(error) else ""
 
 
 def sequence(path: Trajectory, events: Sequence[Event]) -> str:
@@ -139,27 +144,20 @@ def trust(diagnosis: Diagnosis) -> dict[str, str]:
     """Return the verdict and, unless all checks passed, its main reason and what to do."""
     worst = diagnosis.decisive()[0]
     told = worst.level != "good"
+    off = diagnosis.off is not None
     return {
         "level": worst.level,
         "trust": diagnosis.verdict,
-        "advice": ADVICE[diagnosis.verdict],
-        "reason": worst.meaning if told else "",
+        "advice": NOTHING if off else ADVICE[diagnosis.verdict],
+        "within": within(diagnosis).strip(" ()"),
+        "reason": worst.meaning if told and not off else "",  # the headline has it
         "next": worst.next_step if told else "",
     }
 
 
-def small_is_good(finding: Finding) -> bool:
-    """Tell which side of the limit passes, by the value and its level."""
-    return bool(finding.value <= finding.threshold) == (finding.level == "good")
-
-
 def limit(finding: Finding) -> str:
     """Write the limit of a finding with its direction, as "at most 0.4"."""
-    if not math.isfinite(finding.threshold):
-        return "–"
-    if not math.isfinite(finding.value):
-        return f"{finding.threshold:.3g}"
-    return f"at {'most' if small_is_good(finding) else 'least'} {finding.threshold:.3g}"
+    return finding.limit or "–"
 
 
 def tally(series: Sequence[dict[str, Any]], left_out: int) -> str:

@@ -101,17 +101,19 @@ def payload(results: Results, truth: np.ndarray | None) -> dict[str, Any]:
 
 def _recording(results: Results, i: int, share: Share) -> dict[str, Any]:
     path, diagnosis = results.paths[i], results.diagnosis(i)
-    events = path.events(minimum=2)
+    off = diagnosis.off is not None
+    events = [] if off else path.events(minimum=2)
     clock = narrative.Clock(path.time)
     time = time_numbers(path.time)
     rows = rows_with_extremes(np.column_stack([path.alpha, path.residual]), share.steps)
     known = path.flag != "warm-up"
     width = (path.upper - path.lower)[known].mean() if known.any() else None
-    few = share.series <= FEW
+    few, pressing = share.series <= FEW, diagnosis.pressing()
     return {
         "name": path.name,
         "answer": narrative.headline(path, events, diagnosis),
-        "sequence": narrative.sequence(path, events),
+        "sequence": "nothing can be told" if off else narrative.sequence(path, events),
+        "off": off,
         "verdict": narrative.trust(diagnosis),
         "how": narrative.how_recovered(path),
         "level": path.level,
@@ -143,6 +145,7 @@ def _recording(results: Results, i: int, share: Share) -> dict[str, Any]:
                 "code": finding.code,
                 "value": _number(finding.value),
                 "limit": narrative.limit(finding),
+                "pressing": finding in pressing,
                 "meaning": finding.meaning,
                 "next": finding.next_step if finding.level != "good" else "",
             }

@@ -18,7 +18,7 @@ from ..estimator import Trace
 from ..identifiability.mechanisms import Mechanisms
 from ..stage2.events import shown_time
 from ..stage2.trajectory import Trajectory
-from .narrative import limit, sentence
+from .narrative import limit, sentence, within
 from .plot.curves import trajectory as trajectory_plot
 from .plot.figure import COLOURS
 from .plot.matrices import mechanisms as mechanisms_plot
@@ -83,7 +83,14 @@ def _(diagnosis: Diagnosis) -> str:
     ]
     verdict = _coloured(diagnosis.verdict, VERDICTS[diagnosis.verdict])
     head = ["", "finding", "value", "limit", "what it means"]
-    return _box(f"<b>{escape(diagnosis.name)}: {verdict}</b>", _table(head, rows, limit=None))
+    first = len(diagnosis.pressing())
+    more = f"<summary>{len(rows) - first} findings that need no attention</summary>"
+    folded = f"<details>{more}{_table(head, rows[first:], limit=None)}</details>"
+    return _box(
+        f"<b>{escape(diagnosis.name)}: {verdict}</b>{escape(within(diagnosis))}",
+        _table(head, rows[:first], limit=None) if first else "",
+        folded,
+    )
 
 
 @html.register

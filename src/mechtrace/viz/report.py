@@ -163,9 +163,10 @@ def _lead(content: dict[str, Any]) -> str:
     parts = []
     for one in series:
         verdict = one["verdict"]
-        sentence = escape(f"{one['name']}: {one['answer']}; verdict: {verdict['trust']}")
+        about = f" ({verdict['within']})" if verdict["within"] else ""
+        sentence = escape(f"{one['name']}: {one['answer']}; verdict: {verdict['trust']}{about}")
         parts.append(f'<p class="answer {verdict["level"]}">{sentence}.</p>')
-        if len(series) == 1 and verdict["reason"]:
+        if len(series) == 1 and verdict["next"]:
             reason, advice = escape(verdict["reason"]), escape(verdict["next"])
             parts.append(f'<p class="reason">{reason} <em>{advice}</em></p>')
     return "".join(parts)

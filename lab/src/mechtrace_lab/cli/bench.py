@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Annotated
 
@@ -23,6 +24,8 @@ from mechtrace.cli import (
 )
 
 from .options import First, Worlds, trained_with
+
+logger = logging.getLogger(__name__)
 
 bench_app = typer.Typer(
     help="Measure mechtrace on this machine.\n\n\b\n"
@@ -334,10 +337,12 @@ def bench_zoo(
     from mechtrace.worlds.zoo import SYSTEMS
 
     from ..studies.zoo import zoo_study
+    from ..studies.zoo_summary import markdown
 
     check_targets([json_file])
-    zoo_study(
+    result = zoo_study(
         systems=named(systems) or list(SYSTEMS), seeds=seeds, first=first, series=series,
         trials=trials, length=length, rivals=rivals, workers=workers,
         on_result=lambda result: write_json(json_file, result), **assignments(option or []),
     )  # fmt: skip
+    logger.info(markdown(result["summary"]))

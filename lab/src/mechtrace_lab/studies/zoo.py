@@ -23,6 +23,7 @@ from mechtrace.worlds.zoo import FAULTS, SYSTEMS, Zoo
 from ..baselines import make
 from ..jobs import parallel_map
 from .recovery import EDGE
+from .zoo_summary import VERDICTS, zoo_summary
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +31,6 @@ logger = logging.getLogger(__name__)
 WINDOW = 31
 #: Other methods that see rows; classifiers of window moments are added.
 RIVALS = ("gaussian-hmm", "nearest-mean")
-VERDICTS = ("trust", "caution", "do not trust")
 #: Seeds of recordings: of training, left out and transitions.
 TRAIN, LEFT_OUT, NEW = 0, 1, 2
 
@@ -85,6 +85,7 @@ def zoo_study(
     }  # fmt: skip
     for row in parallel_map(zoo_row, calls, workers):
         result["rows"].append(row)
+        result["summary"] = zoo_summary(result["rows"])
         logger.info(_line(row))
         on_result(result)
     return result
@@ -204,7 +205,8 @@ def _fault(trace: Trace, world: Zoo, kind: str, trials: int) -> list[dict[str, A
         f1 = 2 * both / max(1, int(flagged.sum()) + int(affected.sum()))
         row = _judged(trace, path, alpha) | {"f1": f1}
         if made.fault.sensors:
-            meaning = " ".join(one.meaning for one in trace.diagnose(path).findings)
+            found = trace.diagnose(path).findings
+            meaning = " ".join(one.meaning for one in found if one.code == "sensors")
             names = [repr(made.panel.channels[sensor]) for sensor in made.fault.sensors]
             row["named"] = all(name in meaning for name in names)
         out.append(row)

@@ -16,7 +16,8 @@ function drawRecording() {
     stack.append(make("h3", {}, title), note ? make("p", { class: "note" }, note) : "", element);
     charts.push([element, paint]);
   };
-  add("shares", "Share of each mechanism", null, drawShares);
+  add("shares", "Share of each mechanism", series.off ? "A sensor is off, so these curves are no answer." : null,
+    drawShares);
   stack.append(flagKey(series));
   if (series.film) {
     add("film", series.trials > 1 ? "Pictures of the first trial" : "Pictures", null, drawFilm);
@@ -90,6 +91,7 @@ function flagKey(series) {
 }
 
 function eventTable(series) {
+  if (series.off) return make("p", {}, "Nothing can be told.");
   if (!series.events.length) return make("p", {}, "No change.");
   const rows = series.events.map((event) => make("tr", {},
     cell(`${event.from} → ${event.to}`, "name"), cell(event.onset, "number"), cell(event.midpoint, "number"),
@@ -99,15 +101,23 @@ function eventTable(series) {
     left > 0 ? make("p", { class: "note" }, `${left} more are not listed.`) : "");
 }
 
-const LEVEL_WORDS = { good: "fine", caution: "caution", bad: "problem", untestable: "not testable" };
-
 function drawDiagnosis(series) {
   const { verdict, findings } = series;
+  const pressing = findings.filter((finding) => finding.pressing);
+  const others = findings.filter((finding) => !finding.pressing);
   fill("diagnosis",
-    make("h2", {}, "Can it be trusted? ", badge(verdict.level, verdict.advice)),
-    table("findings", ["", "finding", "value", "limit", "what it means, and what to do"],
-      findings.map((finding) => make("tr", { "data-level": finding.level },
-        make("td", {}, badge(finding.level, LEVEL_WORDS[finding.level])), cell(finding.code),
-        cell(rounded(finding.value), "number"), cell(finding.limit),
-        make("td", {}, finding.meaning, finding.next ? make("em", {}, ` ${finding.next}`) : "")))));
+    make("h2", {}, "Can it be trusted? ", badge(verdict.level, verdict.trust)),
+    make("p", {}, verdict.advice, verdict.within ? ` Its ${verdict.within}.` : ""),
+    pressing.length ? findingTable(pressing) : make("p", {}, "No finding needs attention."),
+    make("details", { id: "passed" },
+      make("summary", {}, `${others.length} findings that need no attention`),
+      findingTable(others)));
+}
+
+function findingTable(findings) {
+  return table("findings", ["", "finding", "value", "limit", "what it means, and what to do"],
+    findings.map((finding) => make("tr", { "data-level": finding.level },
+      make("td", {}, badge(finding.level, finding.level)), cell(finding.code),
+      cell(rounded(finding.value), "number"), cell(finding.limit),
+      make("td", {}, finding.meaning, finding.next ? make("em", {}, ` ${finding.next}`) : ""))));
 }

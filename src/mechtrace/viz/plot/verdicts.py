@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...errors import DataError
-from ..narrative import limit, small_is_good
+from ..narrative import limit
 from .figure import (
     GRID,
     INK,
@@ -151,4 +151,4 @@ def _against_limit(finding: Finding) -> float:
     """Ratio of value and limit, inverted if large is good: 1 at the limit, larger is worse."""
     value, threshold = abs(finding.value), abs(finding.threshold)
     ratio = float(np.clip(FAR if threshold == 0 else value / threshold, 1 / FAR, FAR))
-    return ratio if small_is_good(finding) else 1 / ratio
+    return ratio if finding.side == "at most" else 1 / ratio
