@@ -159,7 +159,6 @@ def _trajectories(
         for name, part in used.items()
         if not statistics.models[name].predicts
     ]
-    # of an ensemble's doubt a causal answer knows as much as an offline one
     possible = tolerances(tested, answer.alpha, batch, statistics, active)
     flags = _flags(tested, statistics.tested, residual, alone, outliers, possible.single)
     if options.method == "state-space" and not options.causal:

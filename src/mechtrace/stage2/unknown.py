@@ -44,7 +44,7 @@ class Errors(NamedTuple):
     """Prediction errors of one recording, or the sum over trials, in units of the noise."""
 
     error: np.ndarray  # (T, p), zero where nothing is known
-    count: np.ndarray  # (T,) recordings behind each row
+    trials: np.ndarray  # (T,) recordings behind each row
     A: np.ndarray  # (m, m, T) information about the shares in simplex coordinates
     score: np.ndarray  # (m, T) its gradient at the recovered shares
     tolerated: np.ndarray  # (T,) squared error that is no news
@@ -120,9 +120,7 @@ def unknown_rows(
         error = (values[mine] - mixed) @ white
         known = np.isfinite(error).all(axis=-1) & (information.dims[:, s] > 0)
         error = np.where(known[..., None], error, 0.0).sum(axis=0)
-        found = Errors(
-            error, known.sum(axis=0), plane.A[..., s], score[..., s], tolerated[s]
-        )
+        found = Errors(error, known.sum(axis=0), plane.A[..., s], score[..., s], tolerated[s])
         out[s] = unknown_stretches(found) & known.any(axis=0)
     return out
 
@@ -131,16 +129,14 @@ def unknown_stretches(errors: Errors) -> np.ndarray:
     """Find the rows (T,) of the stretches of highest evidence."""
     parts = [found for length in LENGTHS for found in _evidence(errors, length)]
     if not parts:
-        return np.zeros(len(errors.count), bool)
+        return np.zeros(len(errors.trials), bool)
     first, stop, evidence = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return _chosen(len(errors.count), first, stop, evidence)
+    return _chosen(len(errors.trials), first, stop, evidence)
 
 
-def _evidence(
-    errors: Errors, length: int
-) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+def _evidence(errors: Errors, length: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Yield first row, end and log Bayes factor of the stretches that speak for the unknown."""
-    steps, p, m = len(errors.count), errors.error.shape[1], len(errors.A)
+    steps, p, m = len(errors.trials), errors.error.shape[1], len(errors.A)
     begins = np.arange(0, steps - length + 1, length // 4)
     at_once = max(1, CHUNK // (m * m + len(ENERGIES) * p))
     for some in range(0, len(begins), at_once):
@@ -154,15 +150,13 @@ def _evidence(
             sums = np.concatenate([np.zeros((*sums.shape[:-1], 1)), sums], axis=-1)
             return np.moveaxis(sums[..., stop] - sums[..., first], -1, 0)  # noqa: B023
 
-        count = total(errors.count)
-        rows_known = total((errors.count > 0).astype(float))
+        count = total(errors.trials)
+        rows_known = total((errors.trials > 0).astype(float))
         enough = rows_known >= length / 2
         count = np.maximum(count, 1)[:, None]
         tolerated = total(errors.tolerated)[:, None] / count
         everywhere = np.repeat(count, p, axis=1)
-        gains = _bayes_factors(
-            total(errors.error.T) ** 2 / count, everywhere, tolerated, 1.0 / p
-        )
+        gains = _bayes_factors(total(errors.error.T) ** 2 / count, everywhere, tolerated, 1.0 / p)
         if m:
             values, vectors = np.linalg.eigh(total(errors.A))
             values = np.maximum(values, LEAST)
