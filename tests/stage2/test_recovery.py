@@ -422,6 +422,18 @@ def test_a_foreign_recording_is_not_explained(trained, run):
     assert plain.flag[10] != "unexplained"
 
 
+def test_unknown_stretches_are_flagged_unless_the_answer_is_causal(trained, run, monkeypatch):
+    def second_half(information, alpha, *_):
+        return np.arange(alpha.shape[1]) >= alpha.shape[1] // 2 + np.zeros((len(alpha), 1), int)
+
+    monkeypatch.setattr(stage2, "unknown_rows", second_half)
+    for options in ({}, {"pool": True}, {"causal": True}, {"method": "algorithm1"}):
+        path = trained.recover(run.panel, **options)
+        path = path if options.get("pool") else path[0]
+        late = path.flag[len(path) // 2 :] == "unexplained"
+        assert late.all() if options in ({}, {"pool": True}) else late.mean() < 0.5
+
+
 # --- files and refusals -----------------------------------------------------------------------
 
 

@@ -138,12 +138,18 @@ def test_faults_touch_what_they_say(kind):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_foreign_setting_changes_predictions_by_more_than_half_the_noise(name):
+def test_no_mixture_predicts_what_a_foreign_setting_does(name):
     world = zoo(name, seed=3)
     made = world.faulty("foreign", series=4)
     inside = slice(made.fault.start, made.fault.stop)
-    states = made.latents[:, inside].reshape(-1, world.config.latents).astype(float)
-    assert world._effect(states, world.foreign) > 0.5
+    assert world._effect(made.latents[:, inside].astype(float), world.foreign) > 0.5
+
+
+def test_a_mixture_is_not_foreign():
+    world = zoo("reactor", seed=3)
+    states = world.simulate(2, length=50).latents.astype(float)
+    assert world._effect(states, world.parameters.mean(axis=0)) < 0.5
+    assert world._effect(states, world.parameters[1]) < 1e-6
 
 
 def test_another_rate_takes_two_steps_at_once():

@@ -9,7 +9,7 @@ from ..stage2.pure_statistics import PureRegimeStatistics
 from ..stage2.trajectory import Trajectory
 from .assumptions import assumptions
 from .findings import Diagnosis, Finding, at_most, graded
-from .goodness_of_fit import Convexity, convexity, paper_test
+from .goodness_of_fit import NOTABLE, Convexity, convexity, paper_test
 from .sensors import sensors
 from .separation import (
     MAX_DEVIATION,
@@ -25,7 +25,7 @@ from .separation import (
 
 #: Largest expected mean absolute error of the shares; and largest share of unexplained steps.
 OFF, FAR_OFF = 0.12, 0.2
-SOME, MANY = 0.15, 0.6
+SOME, MANY = 0.05, 0.5
 #: Smallest distance of two regimes over a recording in standard deviations; and, for Algorithm 1,
 #: of their mean states at a single step, where a share is then off by 1/3 and by 2/3 (near 0 and
 #: 1, where half of the error is cut off, by 1/8 and 1/4 on average).
@@ -98,7 +98,7 @@ def _unexplained(path: Trajectory, test: Convexity) -> Finding | None:
     """Share of the steps that no mixture of the known mechanisms explains."""
     if path.method != "state-space":
         return None
-    value = float(((path.flag == "unexplained") | test.level.unusual).mean())
+    value = _unexplained_share(path, test)
     return at_most(
         "unexplained steps", value, SOME, MANY,
         f"No mixture of the known mechanisms explains {100 * value:.0f} % of the steps (limit: at"
@@ -106,6 +106,12 @@ def _unexplained(path: Trajectory, test: Convexity) -> Finding | None:
         "Do not read the curve there. Add recordings of the missing regime to the training data,"
         " or cut the stretch out.",
     )  # fmt: skip
+
+
+def _unexplained_share(path: Trajectory, test: Convexity) -> float:
+    """Share of the rows that are flagged; a causal answer only flags single steps."""
+    found = path.flag == "unexplained"
+    return float((found | test.level.unusual if path.causal else found).mean())
 
 
 def _separation(path: Trajectory) -> Finding:
@@ -164,6 +170,9 @@ def _information(path: Trajectory) -> Finding:
 
 def _convexity(path: Trajectory, reference: PureRegimeStatistics, test: Convexity) -> Finding:
     level = graded(-test.p_value, -MARGINAL, -REJECTED)
+    small = test.level.excess < NOTABLE and _unexplained_share(path, test) <= SOME
+    if level == "bad" and small:  # significant, but of little effect
+        level = "caution"
     paper = paper_test(path.residual, np.sqrt(reference.surprise))
     aside = f"(limit: p of at least {MARGINAL:g}; the paper's KS test: p = {paper:.2g})"
     if level == "good":

@@ -27,6 +27,7 @@ from .options import RecoverOptions
 from .pure_statistics import PureRegimeStatistics
 from .series_batch import SeriesBatch, groups, in_training_steps, mean_of_known
 from .trajectory import Curve, Trajectory
+from .unknown import tolerances, unknown_rows
 
 #: A step whose residual is rarer than this in pure regimes is unexplained.
 UNEXPLAINED = 1e-3
@@ -161,7 +162,11 @@ def _trajectories(
         for name, part in used.items()
         if not statistics.models[name].predicts
     ]
-    flags = _flags(tested, statistics.tested, residual, alone, outliers)
+    possible = tolerances(tested, answer.alpha, batch, statistics, active)
+    flags = _flags(tested, statistics.tested, residual, alone, outliers, possible.single)
+    if options.method == "state-space" and not options.causal:
+        found = unknown_rows(tested, answer.alpha, batch, statistics, active, possible.steady)
+        flags[found] = "unexplained"
     alpha, lower, upper = _of_all_regimes(answer, active, len(regimes))
     by_evidence = {name: _of_all_regimes(one, active, len(regimes)) for name, one in alone.items()}
     latent_mean = mean_of_known(batch.mean_latents, axis=1)
@@ -325,8 +330,12 @@ def _flags(
     residual: np.ndarray,
     alone: dict[str, MixturePosterior],
     outliers: Sequence[np.ndarray],
+    tolerated: np.ndarray,
 ) -> np.ndarray:
-    """Flag of each step (S, T) by the tested model, the models alone and their outliers."""
+    """Flag of each step (S, T) by the tested model, the models alone and their outliers.
+
+    `tolerated` (S, T) are squared errors, over the noise, that are no news.
+    """
     dims = information.dims.T
     known = dims > 0
     flags = np.full(known.shape, "", dtype="<U11")
@@ -338,6 +347,7 @@ def _flags(
     freedom = np.maximum(model.autocorrelation_time * counts, 1)
     freedom *= model.degrees_of_freedom / len(model.noise)
     limit = np.sqrt(chi2.isf(UNEXPLAINED, freedom) / freedom)[which.reshape(known.shape)]
+    limit *= np.sqrt(1 + tolerated / np.where(known, dims, 1.0))
     flags[known & (residual > limit)] = "unexplained"
     for steps in outliers:
         flags[steps] = "unexplained"

@@ -10,7 +10,7 @@ from ...errors import ConfigError
 
 #: Kinds of faults, and what they do.
 FAULTS = {
-    "foreign": "a parameter setting that is no mixture of the regimes, for the middle third",
+    "foreign": "a parameter setting that no mixture of the regimes predicts, for the middle third",
     "units": "one sensor in other units, throughout",
     "stuck": "one sensor keeps its value from a third of the recording on",
     "swapped": "two sensors swapped, throughout",

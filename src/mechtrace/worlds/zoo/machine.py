@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.optimize import nnls
 
 from ...errors import ConfigError
 from ..schedules import make_schedule
@@ -23,8 +24,9 @@ BEND = 0.4
 VARIATION, DISTANCE = 0.05, (0.85, 1.2)
 #: Factors by which a foreign setting changes a parameter, until predictions differ enough.
 FOREIGN = (1.3, 1.6, 2.0, 2.5, 3.2, 4.0)
-#: Deviations of the process noise by which a foreign setting changes predictions, at least.
-FOREIGN_EFFECT = 0.75
+#: Deviations of the process noise by which a foreign setting changes predictions, at least, in the
+#: states to which so many rows lead.
+FOREIGN_EFFECT, FOREIGN_STEPS = 0.75, 50
 
 
 @dataclass(frozen=True)
@@ -104,25 +106,38 @@ class Zoo(Dynamics):
 
     @cached_property
     def foreign(self) -> np.ndarray:
-        """A setting (P,) whose predictions differ from those of every regime."""
+        """A setting (P,) whose predictions differ from those of every mixture of the regimes."""
         rng = np.random.default_rng([self.seed, 6])
-        states = self.simulate(4, seed=99, length=50).latents.reshape(-1, self.config.latents)
+        start = self.simulate(4, seed=99, length=50).latents[:, -1].astype(float)
         regime, which = rng.integers(len(self.regimes)), rng.permutation(self.parameters.shape[1])
+        noise = self.scales[0] * rng.standard_normal((FOREIGN_STEPS, *start.shape))
         found = self.parameters[regime]
         for factor in FOREIGN:
             for parameter in which:
                 found = self.parameters[regime].copy()
                 found[parameter] = factor * found[parameter] + (found[parameter] == 0) * factor
-                if self._effect(states.astype(float), found) > FOREIGN_EFFECT:
+                states = [start]
+                for each in noise:
+                    states.append(self.system.advance(states[-1], found[None]) + each)
+                if self._effect(np.stack(states, axis=1), found) > FOREIGN_EFFECT:
                     return found
         return found
 
     def _effect(self, states: np.ndarray, setting: np.ndarray) -> float:
-        """Distance of predictions from the nearest regime's, in deviations of the noise."""
-        other = self.system.advance(states, setting[None])
-        own = np.stack([self.system.advance(states, row[None]) for row in self.parameters])
-        gap = ((other - own) / self.scales[0]) ** 2
-        return float(np.sqrt(gap.sum(axis=-1).mean(axis=-1).min()))
+        """Distance of predictions from those of the nearest mixture, in deviations of the noise.
+
+        Root mean square over series of states (N, T, d), each with its own mixture.
+        """
+        distances = []
+        for z in states:
+            other = self.system.advance(z, setting[None])
+            own = [self.system.advance(z, row[None]) - other for row in self.parameters]
+            gaps = (np.stack(own) / self.scales[0]).reshape(len(own), -1).T
+            heavy = 1e3 * np.abs(gaps).max() + 1e-12  # of the equation that shares sum to one
+            matrix = np.vstack([gaps, np.full(len(own), heavy)])
+            shares = nnls(matrix, np.append(np.zeros(len(gaps)), heavy))[0]
+            distances.append(float(((gaps @ shares) ** 2).sum()) / len(z))
+        return float(np.sqrt(np.mean(distances)))
 
     def initial_latents(self, series: int, rng: np.random.Generator) -> np.ndarray:
         """Start near a typical state; the burn-in forgets it."""
