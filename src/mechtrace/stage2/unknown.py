@@ -103,7 +103,7 @@ def unknown_rows(
     tolerated: np.ndarray,
 ) -> np.ndarray:
     """Find the rows (S, T) of stretches that no mixture explains, at shares (S, T, K)."""
-    model, (values, predictions) = statistics.tested, batch.tested
+    model, (values, predictions, _) = statistics.tested, batch.tested
     assert predictions is not None
     white = np.linalg.cholesky(np.linalg.inv(model.noise) / model.autocorrelation_time)
     recombination = statistics.offsets[model.name].recombination[:, active]
