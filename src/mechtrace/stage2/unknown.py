@@ -81,9 +81,10 @@ def tolerances(
         encoded = batch.encoded
         weights = np.broadcast_to(mixed, (*encoded.position.shape, mixed.shape[-1]))
         white = np.linalg.cholesky(np.linalg.inv(model.noise))
+        sure = model.certainty(encoded.channel_doubt)
         draws = 0
         for error in encoded.channel_errors(weights):
-            power = np.nan_to_num((error @ white) ** 2).sum(axis=-1)
+            power = np.nan_to_num((error * sure @ white) ** 2).sum(axis=-1)
             doubt += power if batch.trials == 1 else power.sum(axis=1, keepdims=True)
             draws += 1
         doubt /= max(draws, 1) * model.autocorrelation_time
@@ -103,8 +104,9 @@ def unknown_rows(
     tolerated: np.ndarray,
 ) -> np.ndarray:
     """Find the rows (S, T) of stretches that no mixture explains, at shares (S, T, K)."""
-    model, (values, predictions, _) = statistics.tested, batch.tested
+    model, (values, predictions, doubt) = statistics.tested, batch.tested
     assert predictions is not None
+    sure = np.broadcast_to(np.asarray(model.certainty(doubt)), values.shape)
     white = np.linalg.cholesky(np.linalg.inv(model.noise) / model.autocorrelation_time)
     recombination = statistics.offsets[model.name].recombination[:, active]
     weights = np.nan_to_num(alpha) @ recombination.T
@@ -117,7 +119,7 @@ def unknown_rows(
     for s in range(len(out)):
         mine = slice(s, s + 1) if batch.trials == 1 else slice(None)
         mixed = np.einsum("tk,stkp->stp", weights[s], predictions[mine])
-        error = (values[mine] - mixed) @ white
+        error = (values[mine] - mixed) * sure[mine] @ white
         known = np.isfinite(error).all(axis=-1) & (information.dims[:, s] > 0)
         error = np.where(known[..., None], error, 0.0).sum(axis=0)
         found = Errors(error, known.sum(axis=0), plane.A[..., s], score[..., s], tolerated[s])
