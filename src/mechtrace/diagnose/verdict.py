@@ -24,7 +24,7 @@ from .separation import (
 )
 
 #: Largest expected mean absolute error of the shares; and largest share of unexplained steps.
-OFF, FAR_OFF = 0.12, 0.2
+OFF, FAR_OFF = 0.11, 0.16
 SOME, MANY = 0.05, 0.5
 #: Smallest distance of two regimes over a recording in standard deviations; and, for Algorithm 1,
 #: of their mean states at a single step, where a share is then off by 1/3 and by 2/3 (near 0 and

@@ -53,6 +53,9 @@ MAX_ROUNDS = 12
 TINY = 1e-12
 #: Two values of log10(q) that are closer give the same answer as their mean, to about 1e-5.
 CLOSE = 0.05
+#: Errors of curves on the simplex over what the wider posterior without it says; measured on
+#: development seeds of the zoo.
+NARROWER = 0.85
 #: Probability, a priori, that a share is exactly 0, and that it is exactly 1.
 CORNER = 0.2
 #: Quantiles that stand for a distribution.
@@ -144,7 +147,8 @@ def expected_error(
     at_0, at_1 = (CORNER * _density((end - mean) / deviation) / deviation for end in (0, 1))
     inside = (1 - 2 * CORNER) * np.maximum(high - low, TINY)
     total = at_0 + at_1 + inside
-    return np.asarray((at_0 * alpha + at_1 * (1 - alpha) + inside * between) / total)
+    found = (at_0 * alpha + at_1 * (1 - alpha) + inside * between) / total
+    return np.asarray(NARROWER * found)
 
 
 def _density(x: np.ndarray) -> np.ndarray:

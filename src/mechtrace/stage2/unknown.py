@@ -32,7 +32,7 @@ ENERGIES = (0.3, 1.0, 4.0, 16.0, 64.0)
 PRICE = 4.0
 #: Parts of the doubt about the mechanisms, and of the squared distance of the mixed predictions,
 #: that an error may keep over a whole stretch, in a single direction; and at a single step.
-STEADY_DOUBT, STEADY_SPREAD = 0.012, 0.03
+STEADY_DOUBT, STEADY_SPREAD = 0.008, 0.03
 SINGLE_DOUBT, SINGLE_SPREAD = 1.0, 0.3
 #: Numbers of all stretches that are worked on at once.
 CHUNK = 1 << 20
