@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
@@ -227,13 +227,14 @@ def _joined(panel: Panel, pairs: Sequence[tuple[int, int]]) -> Panel:
     """Join pairs of series."""
     values = panel.to_arrays()
     times = [panel.time_of(i) - panel.time_of(i)[0] for i in range(len(panel))]
-    return Panel.from_arrays(
+    joined = Panel.from_arrays(
         [np.concatenate([values[i], values[j]]) for i, j in pairs],
         time=[np.append(times[i], times[i][-1] + SEAM + times[j]) for i, j in pairs],
         names=[f"{panel.names[i]}+{panel.names[j]}" for i, j in pairs],
         channels=panel.channels,
         source=panel.source,
     )
+    return replace(joined, preparation=panel.preparation)  # resampled already
 
 
 def _trial(
