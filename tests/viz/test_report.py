@@ -77,7 +77,7 @@ def test_the_answer_comes_first_with_how_far_to_trust_it(written, trained, path)
     lead = page.source[page.source.index('id="lead"') :]
     assert "verdict: do not trust (shares are likely within 0.50)." in lead[:600]
     assert 'class="answer bad"' in lead[:600]
-    assert "Shares are likely within 0.5 (limit: at most 0.12)" in lead[:2000]
+    assert "Shares are likely within 0.5 (limit: at most 0.11)" in lead[:2000]
     assert "pool repeated trials" in lead[:2000]  # what to do about it
     assert page.text.index("do not trust") < page.text.index("Repeat this")
 

@@ -33,6 +33,8 @@ from .observation_models import (
     parse,
 )
 
+#: Rows over which an error is steady.
+STRETCH = 32
 #: Pure series whose innovations are kept.
 KEPT = 400
 #: Parts of an observation model as stored, and its fields.
@@ -215,6 +217,26 @@ class PureRegimeStatistics:
     def tested(self) -> ObservationModel:
         """The observation model whose errors the tests of a recording look at."""
         return self.models[tested_model(self.selection.selected)]
+
+    @cached_property
+    def steady_error(self) -> float:
+        """Squared error, over the noise, that stays the same over stretches of pure series.
+
+        Machines and people that differ from those of training show such errors.
+        """
+        error, time = self.pure_error.astype(float), self.tested.autocorrelation_time
+        length = min(STRETCH, error.shape[1])
+        if not error.size or length < 2:
+            return 0.0
+        known = np.isfinite(error).all(axis=-1, keepdims=True)
+        both = np.concatenate([np.where(known, error, 0.0), known], axis=-1)
+        sums = np.cumsum(np.concatenate([np.zeros_like(both[:, :1]), both], axis=1), axis=1)
+        means = (sums[:, length:] - sums[:, :-length]) / length
+        found = (means[..., :-1] ** 2).sum(axis=-1)[means[..., -1] > 1 - 1e-9]
+        if not found.size:
+            return 0.0
+        by_chance = error.shape[2] * time / length
+        return max(0.0, float(found.mean()) - by_chance) / time
 
     @property
     def precision(self) -> np.ndarray:

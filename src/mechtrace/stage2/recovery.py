@@ -163,8 +163,12 @@ def _trajectories(
         if not statistics.models[name].predicts
     ]
     possible = tolerances(tested, answer.alpha, batch, statistics, active)
-    flags = _flags(tested, statistics.tested, residual, alone, outliers, possible.single)
-    if options.method == "state-space" and not options.causal:
+    predicted = not used or statistics.tested.name in used  # else levels alone are looked at
+    flags = _flags(
+        tested, statistics.tested, residual if predicted else np.zeros_like(residual), alone,
+        outliers, possible.single,
+    )  # fmt: skip
+    if statistics.tested.name in used and not options.causal:
         found = unknown_rows(tested, answer.alpha, batch, statistics, active, possible.steady)
         flags[found] = "unexplained"
     alpha, lower, upper = _of_all_regimes(answer, active, len(regimes))

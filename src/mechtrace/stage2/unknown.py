@@ -66,8 +66,9 @@ def tolerances(
 ) -> Tolerances:
     """Squared errors that are no news at shares (S, T, K) of these active regimes.
 
-    Mechanisms may be wrong by what their ensemble says, and a mixture of them by a part of the
-    distance between the predictions that it mixes: to mix is exact only to first order.
+    Mechanisms may be wrong by what their ensemble says, or by what is steady in the errors of
+    held-out pure series, and a mixture of them by a part of the distance between the predictions
+    that it mixes: to mix is exact only to first order.
     """
     model = statistics.tested
     offsets = statistics.offsets[model.name].restrict_to(active)
@@ -88,7 +89,8 @@ def tolerances(
             doubt += power if batch.trials == 1 else power.sum(axis=1, keepdims=True)
             draws += 1
         doubt /= max(draws, 1) * model.autocorrelation_time
-    spread, usual = np.maximum(spread, 0.0), np.maximum(usual, 0.0)
+    spread = np.maximum(spread, 0.0)
+    usual = np.maximum(usual, 0.0) + batch.trials * statistics.steady_error
     return Tolerances(
         (STEADY_DOUBT * doubt + STEADY_SPREAD * spread + usual).T,
         (SINGLE_DOUBT * doubt + SINGLE_SPREAD * spread + usual).T,

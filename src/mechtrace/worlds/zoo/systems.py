@@ -206,6 +206,32 @@ def reactor(z: np.ndarray, theta: np.ndarray) -> np.ndarray:
     )
 
 
+def pendulum(z: np.ndarray, theta: np.ndarray) -> np.ndarray:
+    """Pendulum that a recorded torque drives: x'' = -w^2 sin x - c x' + u."""
+    angle, speed, torque = _columns(z)
+    friction, frequency = _columns(theta)
+    swing = -(frequency**2) * np.sin(angle) - friction * speed + torque
+    return _stack(speed, swing, -0.5 * torque)
+
+
+def chemostat(z: np.ndarray, theta: np.ndarray) -> np.ndarray:
+    """Cells and food (Monod) in logarithms; the recorded pump is the input."""
+    cells, food = np.exp(np.clip(z[..., 0], -6, 6)), np.exp(np.clip(z[..., 1], -6, 6))
+    fastest, half, feed = _columns(theta)
+    growth, flow = fastest * food / (half + food), 0.3 * np.exp(0.4 * z[..., 2])
+    return _stack(
+        growth - flow, flow * (feed / food - 1) - growth * cells / food, -0.4 * z[..., 2]
+    )
+
+
+def suspension(z: np.ndarray, theta: np.ndarray) -> np.ndarray:
+    """Quarter of a car: body, wheel and road."""
+    body, body_speed, wheel, wheel_speed, road = _columns(z)
+    spring, damper = _columns(theta)
+    force = spring * (wheel - body) + damper * (wheel_speed - body_speed)
+    return _stack(body_speed, force, wheel_speed, 20 * (road - wheel) - 3 * force, -0.5 * road)
+
+
 #: Regimes in the order of the alphabet, which is that of a Panel.
 SYSTEMS: dict[str, System] = {
     "oscillator": System(
@@ -275,5 +301,18 @@ SYSTEMS: dict[str, System] = {
         reactor,
         {"active": (0.5, 1.6, 0.4), "fouled": (0.5, 1.6, 0.15), "tired": (0.28, 1.6, 0.4)},
         (0.3, 2.4, 0.8, 1.0), (0.2, 0.9, 0.4, 0.35), (0.015, 0.02, 0.01, 0.2), 0.4, 2, 300, 1,
+    ),
+    "pendulum": System(
+        pendulum, {"long": (0.4, 1.4), "rusty": (1.4, 1.9), "short": (0.4, 1.9)},
+        (0.0, 0.0, 0.0), (0.35, 0.4, 0.47), (0.01, 0.03, 0.2), 0.2, 2, 200, 1,
+    ),
+    "chemostat": System(
+        chemostat,
+        {"inhibited": (0.8, 1.5, 3.0), "rich": (0.8, 0.6, 4.5), "usual": (0.8, 0.6, 3.0)},
+        (1.0, -0.8, 0.0), (0.35, 0.6, 0.7), (0.02, 0.05, 0.4), 0.5, 3, 300, 1,
+    ),
+    "suspension": System(
+        suspension, {"firm": (4.0, 1.8), "soft": (2.0, 0.6), "worn": (4.0, 0.4)},
+        (0.0,) * 5, (0.9, 1.1, 0.6, 1.0, 0.5), (0.01, 0.08, 0.01, 0.15, 0.15), 0.1, 2,
     ),
 }  # fmt: skip
