@@ -13,7 +13,10 @@ import picture_tables
 import recording_tables
 import speed_tables
 import study_tables
+import zoo_tables
 from project_files import DOCS, ROOT, load, mean_of, table
+
+from mechtrace_lab.studies.zoo_summary import zoo_summary
 
 README = ROOT / "README.md"
 HEADER = """# Measured results
@@ -36,7 +39,15 @@ def summary() -> str:
     carts = load("cartpole-1000-h200")
     film, films = carts["means"], len(carts["rows"])
     three = film["recovery"][0]
+    trust = zoo_summary(load("zoo")["rows"])["systems"]
+    other = trust.pop("all")
     rows = [
+        (
+            f"{len(trust)} systems of other kinds, defaults, one recording at a time",
+            f"correlation {other['corr']:.3f}, error {other['mae']:.3f} (best rival"
+            f" {other['rival']:.3f}), 90 % intervals cover {100 * other['cover']:.0f} %, sensors"
+            f" that are off named in {100 * other['named_units']:.0f} %",
+        ),
         (
             "weight correlation of alpha(t), 5 regimes, 3 active, simple, 200 trials pooled",
             _cell(transition, 3, "simple"),
@@ -107,6 +118,7 @@ def page() -> str:
     """The whole page."""
     parts = [speed_tables.training(), speed_tables.recovery(), speed_tables.scale()]
     parts += [study_tables.latents(), study_tables.axes(), study_tables.recovery()]
+    parts += [zoo_tables.zoo()]
     parts += [study_tables.scaling(), study_tables.convexity(), study_tables.theory()]
     parts += [picture_tables.cartpole(), recording_tables.gait(), recording_tables.vehicles()]
     parts += [comparison_tables.comparison(), comparison_tables.own_benchmarks()]

@@ -31,9 +31,10 @@ MOST_RUNS, FEWEST_RUNS = 400, 4
 #: and information about every pair of weights.
 MOST_NUMBERS = 40_000_000
 #: Possible squared errors of mechanisms at states of other regimes, over the noise, beyond which
-#: held-out pure series do not tell which observation model is right in a mixture; and the multiple
-#: of that at their own states, since with little data mechanisms are doubtful everywhere.
-MOST_DOUBT, MORE_DOUBT = 1.0, 5.0
+#: held-out pure series do not tell which mechanisms are right in a mixture, or which observation
+#: model; and the multiple of that at their own states, since with little data mechanisms are
+#: doubtful everywhere.
+SOME_DOUBT, MOST_DOUBT, MORE_DOUBT = 0.15, 1.0, 5.0
 #: Numbers in the latents of all labelled series that tell where the experts were trained.
 VISITED_SIZE = 1 << 22
 
@@ -155,14 +156,17 @@ def statistics_of(
 
     lags = model.config.lags
     names = candidates(lags, int(np.median((encoded.position >= 0).sum(axis=0))))
-    apart = False
+    apart = doubtful = False
     if experts is not None:
         # the first is taken unless another is clearly better: it tells what it does not know
         names.insert(0, CHANNELS)
         assert encoded.channels is not None
         at_home, elsewhere = experts.doubt(encoded.channels, encoded.position, regime)
         apart = elsewhere > max(MOST_DOUBT, MORE_DOUBT * at_home)
-    selection = select_models(features, names, regime, lags, pieces.groups, seed, apart=apart)
+        doubtful = elsewhere > max(SOME_DOUBT, MORE_DOUBT * at_home)
+    selection = select_models(
+        features, names, regime, lags, pieces.groups, seed, apart=apart, doubtful=doubtful
+    )
     return PureRegimeStatistics.of_features(
         features, width, regime, selection, visited, pieces.groups, seed, experts, channels
     )

@@ -96,12 +96,14 @@ def select_models(
     seed: int = 0,
     *,
     apart: bool = False,
+    doubtful: bool = False,
 ) -> Selection:
     """Start from the best single observation model and add others while that clearly helps.
 
     With a single series of some regime nothing can be held out: the first model is taken. With
     `apart`, regimes live in different regions of the state space; pure series then say nothing
     about mixtures, and the mechanisms of the channels are taken, which tell what they do not know.
+    If mechanisms are only `doubtful` there, those of the channels are not left for others.
     """
     if np.bincount(regime).min() < 2:
         first = names[0]
@@ -131,6 +133,8 @@ def select_models(
 
     def allowed(selected: list[str], other: str, error: np.ndarray) -> bool:
         """Mechanisms are only left for levels whose error is far from that by chance."""
+        if doubtful and selected == [CHANNELS] and family(other) == "mechanisms":
+            return False
         leaves = [family(n) for n in selected] == ["mechanisms"] and family(other) != "mechanisms"
         return not leaves or bool(error.mean() <= LEVEL_ERROR * by_chance)
 
