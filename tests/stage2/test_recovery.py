@@ -177,8 +177,8 @@ def test_a_jump_in_time_is_a_gap(trained, run):
     assert path.flag[10:12].tolist() == ["missing"] * 2
     whole = trained.recover(panel_of(run.observations[:1]), simplex=False)
     assert whole.flag[10] != "missing"
-    width = path.upper - path.lower
-    assert (width[10:12].mean(axis=0) > (whole.upper - whole.lower)[10:12].mean(axis=0)).all()
+    # over the regimes: errors of single mechanisms, which count too, differ between the two
+    assert (path.upper - path.lower)[10:12].mean() > (whole.upper - whole.lower)[10:12].mean()
 
 
 @pytest.mark.parametrize("options", [{}, {"causal": True}, {"method": "algorithm1"}])
@@ -270,7 +270,7 @@ def test_pooling_trials_narrows_the_intervals(world, trained):
     one = trained.recover(panel_of(values[:1]), simplex=False)
     width = one.upper - one.lower
     ratio = []
-    for copies in (50, 500):
+    for copies in (5, 50, 500):
         many = trained.recover(panel_of(values[:copies]), pool=True, simplex=False)
         assert isinstance(many, Trajectory)
         assert many.name == "pooled"
@@ -280,6 +280,7 @@ def test_pooling_trials_narrows_the_intervals(world, trained):
         assert (narrow[2:] < width[2:]).mean() > 0.9
         ratio.append(narrow[2:].mean() / width[2:].mean())
     assert ratio[1] < ratio[0] < 0.8
+    assert ratio[2] == pytest.approx(ratio[1], rel=0.1)  # errors of the mechanisms remain
 
 
 def test_pooling_one_series_changes_nothing(trained, run, answers):

@@ -10,6 +10,7 @@ import numpy as np
 
 from .inference import Variance, response
 from .information import GaussianInformation
+from .observation_models import CHANNELS
 from .options import RecoverOptions
 from .pure_statistics import PureRegimeStatistics
 from .series_batch import SeriesBatch
@@ -19,7 +20,10 @@ ROTATIONS = 8
 #: Deviation of a share a over a (1 - a), if what a mixture of parameters predicts need not be the
 #: mixture of the predictions: pure regimes do not show it. Measured on development seeds of the
 #: zoo.
-MIXING = 0.3
+MIXING = 0.25
+#: Factor on the variance that prediction errors imply: those that are not random turn alpha more.
+#: Measured likewise.
+MISFIT = 1.7
 
 
 def mixing_variance(alpha: np.ndarray, statistics: PureRegimeStatistics) -> np.ndarray:
@@ -29,6 +33,40 @@ def mixing_variance(alpha: np.ndarray, statistics: PureRegimeStatistics) -> np.n
     """
     share = np.clip(alpha, 0.0, 1.0)
     return (0.0 if statistics.form_known else MIXING**2) * (share * (1 - share)) ** 2
+
+
+def doubt_variance(
+    information: GaussianInformation,
+    batch: SeriesBatch,
+    statistics: PureRegimeStatistics,
+    active: list[int],
+) -> Variance | None:
+    """Variance of alpha over the ensemble of mechanisms: how alpha follows each one's errors."""
+    if statistics.tested.name != CHANNELS or CHANNELS not in batch.used:
+        return None
+    model, (_, predictions, doubt) = statistics.tested, batch.tested
+    assert predictions is not None
+    sure = np.asarray(model.certainty(doubt))
+    recombination = statistics.combination(batch.used)[1].recombination[:, active]
+    white = np.linalg.cholesky(np.linalg.inv(model.noise))
+    pull = np.nan_to_num((recombination.T @ predictions) * sure[:, :, None] @ white)
+    pull /= model.autocorrelation_time
+
+    def variance(alpha: np.ndarray, process_noise: np.ndarray) -> np.ndarray:
+        weights = (np.nan_to_num(alpha) @ recombination.T).swapaxes(0, 1)
+        weights = np.broadcast_to(weights, (*batch.encoded.position.shape, weights.shape[-1]))
+        total, count = np.zeros(alpha.shape), 0
+        for error in batch.encoded.channel_errors(weights):
+            white_error = np.nan_to_num(error.swapaxes(0, 1) * sure @ white)
+            change = np.einsum("stkp,stp->kts", pull, white_error)
+            if batch.trials > 1:  # all trials go through the same mechanisms
+                change = change.sum(axis=2, keepdims=True)
+            plane = information.simplex_coordinates
+            total += response(plane, batch.elapsed, change, process_noise) ** 2
+            count += 1
+        return total / max(count, 1)
+
+    return variance
 
 
 def misfit_variance(
@@ -73,6 +111,6 @@ def misfit_variance(
             if batch.trials > 1:
                 change = change.sum(axis=2, keepdims=True)
             total += response(plane, batch.elapsed, change, process_noise) ** 2
-        return total / len(turns)
+        return MISFIT * total / len(turns)
 
     return variance

@@ -21,7 +21,7 @@ from .corrections import SeriesOffset
 from .inference import MixturePosterior, Variance, state_space
 from .information import GaussianInformation
 from .kalman import nis
-from .mechanism_errors import misfit_variance, mixing_variance
+from .mechanism_errors import doubt_variance, misfit_variance, mixing_variance
 from .observation_models import ObservationModel, centre_lag, history_length
 from .options import RecoverOptions
 from .pure_statistics import PureRegimeStatistics
@@ -129,7 +129,8 @@ def _recovered(
         series = SeriesOffset.from_simplex(information, correction, batch.elapsed)
     left = series.subtract_from(information)
     misfit = misfit_variance(left, batch, statistics, active, options)
-    answer = _by_state_space(left, batch, options, statistics, series.variance, misfit)
+    doubt = None if options.causal else doubt_variance(left, batch, statistics, active)
+    answer = _by_state_space(left, batch, options, statistics, series.variance, misfit, doubt)
     curves = {
         name: _by_state_space(
             alone[name],
@@ -224,6 +225,7 @@ def _by_state_space(
     statistics: PureRegimeStatistics,
     variance: Callable[[np.ndarray, int], np.ndarray],
     misfit: Variance | None = None,
+    doubt: Variance | None = None,
 ) -> MixturePosterior:
     def extra(alpha: np.ndarray) -> np.ndarray:
         return variance(alpha, batch.trials) + mixing_variance(alpha, statistics)
@@ -235,6 +237,7 @@ def _by_state_space(
         simplex=options.simplex,
         level=options.level,
         misfit=misfit,
+        doubt=doubt,
         extra=extra,
     )
 

@@ -248,7 +248,7 @@ def _holds(values: np.ndarray, condition: str) -> bool:
         case "positive":
             return bool((known >= 1 / LARGEST).all())
         case "invertible":
-            return bool(np.linalg.cond(known) < 1 / LEAST_EIGENVALUE)
+            return bool((np.linalg.cond(known) < 1 / LEAST_EIGENVALUE).all())
         case "definite" | "semidefinite":
             return _is_covariance(known, LEAST_EIGENVALUE if what == "definite" else -ROUNDING)
     return True
