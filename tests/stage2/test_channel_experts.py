@@ -10,7 +10,8 @@ import pytest
 
 import mechtrace as mt
 from mechtrace.errors import FitWarning, StoreError
-from mechtrace.stage2.channel_experts import ChannelExperts, ChannelRows, Posterior
+from mechtrace.stage2.bayesian_regression import Posterior, RegressionSums
+from mechtrace.stage2.channel_experts import ChannelExperts, ChannelRows
 from mechtrace.stage2.observation_models import CHANNELS
 
 SMALL = {"latents": 4, "hidden": 16, "steps": 200, "batch": 12, "align": False}
@@ -44,7 +45,7 @@ def test_evidence_shrinks_what_the_regimes_share():
     regime = np.repeat([0, 1], 300)
     y = design @ [[0.0], [1.0], [2.0], [3.0]] + 0.5 * regime[:, None]
     y = y + 0.1 * rng.standard_normal(y.shape)
-    found = Posterior.of(design, y, regime, np.array([0, 1, 1, 1]), True)
+    found = Posterior.of(RegressionSums.of(design, y, regime, 2), np.array([0, 1, 1, 1]), True)
     np.testing.assert_allclose(found.weights[:, 1:, 0], [[1, 2, 3]] * 2, atol=0.02)
     np.testing.assert_allclose(np.diff(found.weights[:, 0, 0]), 0.5, atol=0.03)
     # the regimes differ in the constant alone: their own slopes are shrunk to nothing
@@ -54,9 +55,59 @@ def test_evidence_shrinks_what_the_regimes_share():
     np.testing.assert_allclose(draws.mean(axis=0), found.weights, atol=0.02)
 
 
+def test_folds_are_left_out_by_a_subtraction():
+    rng = np.random.default_rng(4)
+    rows = two_regimes(rng)
+    fold = np.arange(len(rows.values)) // 50 % 4
+    whole, *without = ChannelExperts.cross_fit(
+        rows._replace(fold=fold), np.zeros(1), np.ones(1), seed=0
+    )
+    assert len(without) == 4
+    # the regression of the other rows, with the prior precisions of the whole
+    design, regime = np.column_stack([np.ones(800), rng.standard_normal((800, 2))]), rows.regime
+    y, kind = design @ [[0.3], [1.0], [0.0]] + 0.1 * rng.standard_normal((800, 1)), np.arange(3)
+    sums = [
+        RegressionSums.of(design[mine], y[mine], regime[mine], 2) for mine in (fold < 9, fold == 1)
+    ]
+    precision = Posterior.of(sums[0], kind, True).precision
+    rest = fold != 1
+    expected = Posterior.of(
+        RegressionSums.of(design[rest], y[rest], regime[rest], 2), kind, True, precision
+    )
+    found = Posterior.of(sums[0] - sums[1], kind, True, precision)
+    np.testing.assert_allclose(found.weights, expected.weights, atol=1e-8)
+    assert np.abs(without[0].members[0].weights - whole.members[0].weights).max() > 0
+
+
+def test_normal_is_measured_in_every_group_by_mechanisms_that_have_not_seen_it():
+    # six machines that rest at levels of their own; few of them are held out from the networks
+    rng = np.random.default_rng(5)
+    level = np.repeat(3 * rng.standard_normal(6), 4)
+    regime, values = np.tile([0, 1], 12), np.zeros((24, 80, 2))
+    for t in range(1, 80):
+        pull = np.where(regime, 0.3, 0.8)[:, None] * (values[:, t - 1] - level[:, None])
+        values[:, t] = level[:, None] + pull + 0.1 * rng.standard_normal((24, 2))
+    panel = mt.Panel.from_arrays(
+        values[:, 20:], regime=["ab"[k] for k in regime], groups=[f"m{i // 4}" for i in range(24)]
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FitWarning)
+        model = mt.Trace(**SMALL | {"latents": 2, "steps": 60}).fit(panel, progress=False)
+        alone = mt.Trace(**SMALL | {"latents": 2, "steps": 60}).fit(
+            dataclasses.replace(panel, groups=None), progress=False
+        )
+    assert len(np.unique(model.statistics_.group)) == 6
+    assert max(model.facts_["held_out_series"].values()) == 4  # two machines
+
+    def spread(one):
+        return np.diagonal(one.statistics_.offsets[CHANNELS].series_covariance).max()
+
+    assert spread(model) > 2 * spread(alone)
+
+
 def test_doubt_grows_away_from_the_states_of_a_regime():
     rows = two_regimes(np.random.default_rng(1))
-    experts = ChannelExperts.fit(rows, np.zeros(1), np.ones(1), seed=0)
+    experts = ChannelExperts.cross_fit(rows, np.zeros(1), np.ones(1), seed=0)[0]
     x = np.array([0.0, 5.0, 10.0, 30.0])[None, :, None].repeat(5, axis=0)
     position = np.arange(5)[:, None].repeat(4, axis=1)
     predicted = experts.predict(x, position)
@@ -121,9 +172,9 @@ def test_many_channels_are_compressed_and_constant_ones_left_out():
     values += 0.01 * rng.standard_normal(values.shape) * (np.arange(25) < 24)
     scale = np.where(np.arange(25) < 24, values.std(axis=0), 1.0)
     rows = ChannelRows(values, np.tile(np.arange(250), 2), np.repeat([0, 1], 250))
-    experts = ChannelExperts.fit(rows, values.mean(axis=0), scale, seed=0)
+    experts = ChannelExperts.cross_fit(rows, values.mean(axis=0), scale, seed=0)[0]
     assert experts.projection.shape == (25, 16)
     assert np.isfinite(experts.coordinates(values)).all()
     few = ChannelRows(values[:, 22:], rows.position, rows.regime)
-    experts = ChannelExperts.fit(few, values[:, 22:].mean(axis=0), scale[22:], seed=0)
+    experts = ChannelExperts.cross_fit(few, values[:, 22:].mean(axis=0), scale[22:], 0)[0]
     assert experts.projection.shape == (3, 2)

@@ -109,3 +109,39 @@ def test_series_too_short_for_a_window_do_not_break_the_choice():
     expected = np.zeros((16, 60, 2, 2))
     found = select_models(features(values, expected), NAMES, kinds, lags=2, group=subject)
     assert np.isfinite(list(found.errors.values())).all()
+
+
+def test_one_group_says_nothing_of_others_two_must_agree():
+    rng = np.random.default_rng(6)
+    expected = rng.standard_normal((16, 60, 2, 2))
+    own = np.take_along_axis(expected, REGIME[:, None, None, None], axis=2)[:, :, 0]
+    values = own + rng.standard_normal(own.shape)
+    names = ["static", "prediction(1)"]
+
+    def selected(group, **more):
+        return select_models(features(values, expected), names, REGIME, 2, group, **more).selected
+
+    several = np.repeat(["a", "b"], 8)
+    assert selected(np.repeat("a", 16)) == ("static",)
+    assert selected(several) == ("prediction(1)",)
+    # what is better only in series that the networks have seen is no better
+    fresh = np.repeat([False, True], 8)
+    noise = rng.standard_normal(values[fresh].shape)
+    values[fresh] = noise + np.where(REGIME[fresh], 0.5, -0.5)[:, None, None]
+    assert selected(several, unseen=fresh) == ("static",)
+
+
+def test_windows_join_mechanisms_whose_errors_last():
+    rng = np.random.default_rng(7)
+    values = rng.standard_normal((16, 60, 2)) * np.where(REGIME, 3.0, 1.0)[:, None, None]
+    expected = rng.standard_normal((16, 60, 2, 2))
+    names = ["channels", *NAMES]
+
+    def of_model(name):
+        return features(values, expected)(name.replace("channels", "prediction(1)"))
+
+    found = select_models(of_model, names, REGIME, lags=2, apart=True)
+    assert found.selected == ("channels",)
+    found = select_models(of_model, names, REGIME, lags=2, apart=True, hidden=True)
+    assert found.selected == ("channels", "window_moments(8)")
+    assert "channels + window_moments(8)" in found.errors

@@ -13,6 +13,8 @@ from .panel import Panel
 
 #: Rows of the pieces that `subsample_runs` cuts runs into.
 STRETCH = 256
+#: Groups that are held out, at least, where there are thrice as many.
+HELD_GROUPS = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,7 +278,10 @@ def _held_out_series(runs: Runs, share: float, seed: int) -> np.ndarray:
 
 
 def _held_out_groups(runs: Runs, share: float, seed: int) -> np.ndarray:
-    """Take groups in random order until each regime has its share; training keeps all regimes."""
+    """Take groups in random order until each regime has its share; training keeps all regimes.
+
+    One group does not show how groups differ: three are held out, of less than nine a third.
+    """
     assert runs.group is not None
     _, first = np.unique(np.stack([runs.series, runs.regime]), axis=1, return_index=True)
     regime, group = runs.regime[first], runs.group[first]
@@ -286,8 +291,10 @@ def _held_out_groups(runs: Runs, share: float, seed: int) -> np.ndarray:
     np.add.at(holds, (group, regime), 1)
     held, out, total = np.zeros(len(names), bool), np.zeros(len(kinds), int), holds.sum(axis=0)
     want = np.maximum(1, np.round(share * total))
+    several = np.minimum(HELD_GROUPS, (holds > 0).sum(axis=0) // 3)
     for name in np.random.default_rng([seed, 7]).permutation(len(names)):
-        lacks = (holds[name] > 0) & (out < want)
+        few = (out < want) | ((holds[held] > 0).sum(axis=0) < several)
+        lacks = (holds[name] > 0) & few
         if lacks.any() and (out + holds[name] < total).all():
             held[name] = True
             out += holds[name]

@@ -23,6 +23,7 @@ import numpy as np
 
 from .._runtime.stochastic import generator
 from ..stage1.hidden_units import hidden_units
+from .bayesian_regression import Posterior, RegressionSums
 
 #: Lags of the members with random units; each is there with and without such units in D_k.
 MEMBER_LAGS = (1, 2, 4)
@@ -44,20 +45,20 @@ MOST_ROWS = 60_000
 NOISE_ROWS = 10_000
 #: Rows worked on at once.
 CHUNK = 1 << 12
-#: Fixed-point iterations of the evidence, and the relative change at which they end.
-ITERATIONS, CONVERGED = 25, 0.02
-#: Bounds of prior precisions, in units of the noise.
-PRECISIONS = (1e-6, 1e7)
 #: A channel that varies by less than this, in standard deviations of training, is constant.
 CONSTANT = 1e-9
 
 
 class ChannelRows(NamedTuple):
-    """Rows of labelled series: values (N, c), steps since the last gap (N,), regime (N,)."""
+    """Rows of labelled series: values (N, c), steps since the last gap (N,), regime (N,).
+
+    `fold` (N,) numbers the folds that are left out in turn.
+    """
 
     values: np.ndarray
     position: np.ndarray
     regime: np.ndarray
+    fold: np.ndarray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +83,7 @@ class Member:
         return np.concatenate([np.broadcast_to(affine, (len(bent), *affine.shape)), bent], axis=2)
 
     @classmethod
-    def fit(
+    def cross_fit(
         cls,
         rows: ChannelRows,
         lags: int,
@@ -91,8 +92,8 @@ class Member:
         *,
         own: bool = False,
         learned: bool = False,
-    ) -> Member:
-        """Learn from rows; `own` lets each regime's own part read the units."""
+    ) -> list[Member]:
+        """Learn from all rows, then without each fold; `own` lets each D_k read the units."""
         ready = np.flatnonzero(rows.position >= lags)
         history = np.concatenate([rows.values[ready - lag] for lag in range(1, lags + 1)], axis=1)
         q, regime = rows.values.shape[1], rows.regime[ready]
@@ -108,78 +109,28 @@ class Member:
         ridge = affine.T @ affine + 1e-6 * len(affine) * np.eye(affine.shape[1])
         linear = np.linalg.solve(ridge, affine.T @ bent)
         design = np.concatenate([affine, bent - affine @ linear], axis=1)
-        kind = np.repeat([0, 1, 2], [1, lags * q, units])
-        posterior = Posterior.of(design, target, regime, kind, own)
-        draws = np.stack([posterior.draw(rng) for _ in range(DRAWS)])
-        parts = (directions, phases, linear, posterior.weights, draws)
-        return cls(*map(_stored, parts))
-
-
-@dataclass(frozen=True, eq=False)
-class Posterior:
-    """Gaussian posterior of the stacked weights theta = (W_0, D_0, ..., D_{K-1})."""
-
-    mean: np.ndarray  # (J, q)
-    root: np.ndarray  # (J, J) lower: covariance of a column of theta is root root' noise
-    noise: np.ndarray  # (q,) variance of each output
-    own: np.ndarray  # (O,) features of each D_k
-    regimes: int
-
-    @classmethod
-    def of(
-        cls, design: np.ndarray, y: np.ndarray, regime: np.ndarray, kind: np.ndarray, own: bool
-    ) -> Posterior:
-        """Regress y (N, q) on a design (N, P) whose columns are of kinds (P,) 0, 1 and 2."""
-        kinds, P = int(regime.max()) + 1, design.shape[1]
-        chosen = np.flatnonzero(kind < (3 if own else 2))
-        size = P + kinds * len(chosen)
-        gram, cross = np.zeros((size, size)), np.zeros((size, y.shape[1]))
-        for k in range(kinds):
-            part, target = design[regime == k], y[regime == k]
-            own_rows = slice(P + k * len(chosen), P + (k + 1) * len(chosen))
-            square, product = part.T @ part, part.T @ target
-            gram[:P, :P] += square
-            gram[:P, own_rows] = square[:, chosen]
-            gram[own_rows, :P] = square[chosen]
-            gram[own_rows, own_rows] = square[np.ix_(chosen, chosen)]
-            cross[:P] += product
-            cross[own_rows] = product[chosen]
-        group = np.concatenate([kind, np.tile(3 + kind[chosen], kinds)])
-        present = np.unique(group)
-        precision = np.where(np.arange(6) < 3, 1e-3, 1e-1)
-        power, count = (y**2).sum(axis=0), len(y)
-        for _ in range(ITERATIONS):
-            covariance = np.linalg.inv(gram + np.diag(precision[group]))
-            mean = covariance @ cross
-            left = power - 2 * (mean * cross).sum(axis=0) + (mean * (gram @ mean)).sum(axis=0)
-            noise = np.maximum(left / count, 1e-12)
-            before, sure = precision.copy(), np.diagonal(covariance)
-            scaled = (mean**2 / noise).sum(axis=1)
-            for one in present:
-                mine = group == one
-                determined = mine.sum() - precision[one] * sure[mine].sum()
-                wanted = y.shape[1] * determined / (scaled[mine].sum() + 1e-12)
-                precision[one] = np.clip(wanted, *PRECISIONS)
-            if np.abs(np.log(precision / before)[present]).max() < CONVERGED:
-                break
-        root = np.linalg.cholesky(0.5 * (covariance + covariance.T))
-        return cls(mean, root, noise, chosen, kinds)
-
-    @property
-    def weights(self) -> np.ndarray:
-        """Means of W_0 + D_k, (K, P, q)."""
-        return self._by_regime(self.mean)
-
-    def draw(self, rng: np.random.Generator) -> np.ndarray:
-        """Draw W_0 + D_k, (K, P, q)."""
-        white = rng.standard_normal(self.mean.shape) * np.sqrt(self.noise)
-        return self._by_regime(self.mean + self.root @ white)
-
-    def _by_regime(self, theta: np.ndarray) -> np.ndarray:
-        P = len(theta) - self.regimes * len(self.own)
-        out = np.repeat(theta[None, :P], self.regimes, axis=0)
-        out[:, self.own] += theta[P:].reshape(self.regimes, len(self.own), -1)
-        return out
+        kind, kinds = np.repeat([0, 1, 2], [1, lags * q, units]), int(regime.max()) + 1
+        fold = np.zeros(len(ready), int) if rows.fold is None else rows.fold[ready]
+        folds = range(0 if rows.fold is None else int(rows.fold.max()) + 1)
+        parts = [
+            RegressionSums.of(design[fold == f], target[fold == f], regime[fold == f], kinds)
+            for f in folds or [0]
+        ]
+        whole = sum(parts[1:], parts[0])
+        posterior = Posterior.of(whole, kind, own)
+        found = [posterior]
+        found += [Posterior.of(whole - parts[f], kind, own, posterior.precision) for f in folds]
+        directions, phases, linear = map(_stored, (directions, phases, linear))
+        return [
+            cls(
+                directions,
+                phases,
+                linear,
+                _stored(one.weights),
+                _stored(np.stack([one.draw(rng) for _ in range(DRAWS)])),
+            )
+            for one in found
+        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,12 +147,13 @@ class ChannelExperts:
     members: tuple[Member, ...]
 
     @classmethod
-    def fit(
+    def cross_fit(
         cls, rows: ChannelRows, centre: np.ndarray, scale: np.ndarray, seed: int
-    ) -> ChannelExperts | None:
+    ) -> list[ChannelExperts]:
         """Learn from labelled rows of channels with a known centre and scale (c,).
 
-        None if there are too many regimes, or too few rows, for it.
+        First from all rows, then without each fold: with the same units and prior precisions.
+        Empty if there are too many regimes, or too few rows, for it.
         """
         kinds = int(rows.regime.max()) + 1
         white = (rows.values - centre) / scale
@@ -221,27 +173,33 @@ class ChannelExperts:
             for own in (False, True):
                 units = min(FEATURES, (MOST_WEIGHTS - fixed) // (1 + kinds * own), ready)
                 if units > 0:
-                    members.append(Member.fit(rows, lags, units, rng, own=own))
+                    members.append(Member.cross_fit(rows, lags, units, rng, own=own))
             units = min(LEARNED_UNITS, MOST_WEIGHTS - fixed, ready)
             if lags in LEARNED_LAGS and units > 0:
-                members.append(Member.fit(rows, lags, units, rng, learned=True))
+                members.append(Member.cross_fit(rows, lags, units, rng, learned=True))
         if not members:
-            return None
-        return cls(centre, projection, np.eye(q), tuple(members))._whitened(rows)
+            return []
+        found = [
+            cls(centre, projection, np.eye(q), of_fold) for of_fold in zip(*members, strict=True)
+        ]
+        axes = found[0]._whitening(rows)
+        return [one._in_axes(axes) for one in found]
 
-    def _whitened(self, rows: ChannelRows) -> ChannelExperts:
-        """With axes in which the errors on `rows` have unit covariance."""
+    def _whitening(self, rows: ChannelRows) -> np.ndarray:
+        """Axes in which the errors on `rows` have unit covariance."""
         some = np.linspace(0, len(rows.values) - 1, min(len(rows.values), NOISE_ROWS)).astype(int)
         some = np.unique(some[rows.position[some] >= max(MEMBER_LAGS)])
         if not len(some):
-            return self
+            return self.axes
         past = (some[:, None] - np.arange(max(MEMBER_LAGS), -1, -1)).T  # (lags + 1, n)
         position = np.broadcast_to(rows.position[past], past.shape)
         predicted = self.predict(rows.values[past], position)[-1]
         error = rows.values[some] - predicted[np.arange(len(some)), rows.regime[some]]
         noise = error.T @ error / len(error)
         values, vectors = np.linalg.eigh(noise)
-        axes = vectors / np.sqrt(values + 1e-6 * values.mean() + CONSTANT)
+        return np.asarray(vectors / np.sqrt(values + 1e-6 * values.mean() + CONSTANT))
+
+    def _in_axes(self, axes: np.ndarray) -> ChannelExperts:
         members = tuple(
             replace(m, weights=_stored(m.weights @ axes), draws=_stored(m.draws @ axes))
             for m in self.members

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -19,7 +20,7 @@ from ..vision.observable_subspace import observable_subspace
 from .channel_experts import MOST_ROWS, ChannelExperts, ChannelRows
 from .channel_statistics import ChannelStatistics
 from .model_selection import select_models
-from .observation_models import CHANNELS, Features, candidates
+from .observation_models import CHANNELS, Features, ObservationModel, candidates
 from .pure_statistics import PureRegimeStatistics, PureRows
 from .series_batch import EncodedSeries
 
@@ -35,6 +36,11 @@ MOST_NUMBERS = 40_000_000
 #: model; and the multiple of that at their own states, since with little data mechanisms are
 #: doubtful everywhere.
 SOME_DOUBT, MOST_DOUBT, MORE_DOUBT = 0.15, 1.0, 5.0
+#: Autocorrelation time (steps) of the errors of mechanisms, beyond which the channels' past is not
+#: the state. It is 1.0 in all systems of the zoo and on a pump rig, 2.5 to 2.9 in human gait.
+LONG_ERRORS = 1.5
+#: Folds of groups, at most.
+MOST_FOLDS = 8
 #: Numbers in the latents of all labelled series that tell where the experts were trained.
 VISITED_SIZE = 1 << 22
 
@@ -42,7 +48,10 @@ VISITED_SIZE = 1 << 22
 def measure_statistics(run: FitRun) -> PureRegimeStatistics:
     """Measure noise on held-out runs, and means and support of the latents on all labelled rows.
 
-    Of more labelled rows than `VISITED_SIZE` allows, stretches are drawn from every series.
+    Where recordings belong to groups, the mechanisms of the channels are learned without each fold
+    of groups in turn, and errors are measured in all groups: one that happens to be held out does
+    not show how groups differ. Of more labelled rows than `VISITED_SIZE` allows, stretches are
+    drawn from every series.
     """
     model, panel, seed = run.model, run.panel, run.config.fit.seed
     if run.frontend is not None:
@@ -50,12 +59,14 @@ def measure_statistics(run: FitRun) -> PureRegimeStatistics:
             model, run.frontend.keypoint_channels, seed
         )
     held, regimes = run.trainer.held_out.sampler.runs, len(panel.regimes)
-    of_one = regimes * max(regimes, model.config.latents) * max(1, int(held.length.mean()))
+    folds = Folds.of(run.runs[0] + run.runs[1])
+    measured = held if folds is None else run.runs[0] + run.runs[1]
+    of_one = regimes * max(regimes, model.config.latents) * max(1, int(measured.length.mean()))
     most = min(MOST_RUNS, max(FEWEST_RUNS, MOST_NUMBERS // (regimes * of_one)))
     # recordings often lie in the order of subjects or days: the first are not like all
-    order = np.random.default_rng(seed).permutation(len(held.regime))
-    held = held.where(
-        np.concatenate([order[held.regime[order] == code][:most] for code in range(regimes)])
+    order = np.random.default_rng(seed).permutation(len(measured.regime))
+    measured = measured.where(
+        np.concatenate([order[measured.regime[order] == code][:most] for code in range(regimes)])
     )
     labelled = run.runs[0] + run.runs[1]
     most = max(1, VISITED_SIZE // (regimes * model.config.latents))
@@ -63,30 +74,62 @@ def measure_statistics(run: FitRun) -> PureRegimeStatistics:
         most = min(most, MEASURED_FRAMES)
     stretches = subsample_runs(labelled, most, generator(seed, "visited"))
     with one_blas_thread():
-        pieces = runs_as_series(panel, held)
+        pieces = runs_as_series(panel, measured)
         latents = encode(model, pieces)
-        visited = pure_rows(model, panel, labelled, stretches, (held, latents.mean))
-        return statistics_of(model, pieces, latents, held.regime, visited, seed, *of_channels(run))
+        visited = pure_rows(model, panel, labelled, stretches, (measured, latents.mean))
+        experts, channels = of_channels(run, folds)
+        unseen = None if folds is None else np.isin(measured.start, held.start)
+        fold = None if folds is None else folds.number(measured)
+        return statistics_of(
+            model, pieces, latents, measured.regime, visited, seed, experts, channels, fold, unseen
+        )
 
 
-def of_channels(run: FitRun) -> tuple[ChannelExperts | None, ChannelStatistics | None]:
-    """Learn mechanisms on the channels of the training runs, and how channels go together.
+@dataclass(frozen=True, eq=False)
+class Folds:
+    """Groups of recordings in folds, each of which is left out once."""
 
-    None for pictures.
+    groups: np.ndarray  # names, sorted
+    fold: np.ndarray  # of each group
+
+    @classmethod
+    def of(cls, runs: Runs) -> Folds | None:
+        """Deal groups to folds; None without groups, or where leaving some out loses a regime."""
+        if runs.group is None:
+            return None
+        groups, number = np.unique(runs.group, return_inverse=True)
+        fold = np.arange(len(groups)) % MOST_FOLDS
+        pairs = np.unique(np.stack([runs.regime, fold[number]]), axis=1)
+        return None if (np.bincount(pairs[0]) < 2).any() else cls(groups, fold)
+
+    def number(self, runs: Runs) -> np.ndarray:
+        """Fold of each run."""
+        assert runs.group is not None
+        return self.fold[np.searchsorted(self.groups, runs.group)]
+
+
+def of_channels(
+    run: FitRun, folds: Folds | None
+) -> tuple[list[ChannelExperts], ChannelStatistics | None]:
+    """Learn mechanisms on the channels, and how channels go together; nothing for pictures.
+
+    Of the training runs; with folds of all runs, then without each fold.
     """
     panel, seed, units = run.panel, run.config.fit.seed, run.model.units()
     if len(panel.shape) > 1:
-        return None, None
+        return [], None
 
     def some(runs: Runs) -> tuple[Runs, Panel]:
         most = max(1, MOST_ROWS // len(panel.regimes))
         runs = subsample_runs(runs, most, generator(seed, "channel rows"))
         return runs, runs_as_series(panel, runs)
 
-    runs, pieces = some(run.runs[0])
+    runs, pieces = some(run.runs[0] if folds is None else run.runs[0] + run.runs[1])
     values = np.asarray(pieces.values, float)
     rows = ChannelRows(values, positions(pieces), np.repeat(runs.regime, runs.length))
-    experts = ChannelExperts.fit(rows, *units, seed)
+    if folds is not None:
+        rows = rows._replace(fold=np.repeat(folds.number(runs), runs.length))
+    experts = ChannelExperts.cross_fit(rows, *units, seed)
     runs, pieces = some(run.runs[0] + run.runs[1])
     series = np.repeat(np.arange(len(runs)), runs.length)
     return experts, ChannelStatistics.measure(np.asarray(pieces.values, float), series, *units)
@@ -140,33 +183,67 @@ def statistics_of(
     regime: np.ndarray,
     visited: PureRows,
     seed: int,
-    experts: ChannelExperts | None = None,
+    experts: Sequence[ChannelExperts] = (),
     channels: ChannelStatistics | None = None,
+    fold: np.ndarray | None = None,
+    unseen: np.ndarray | None = None,
 ) -> PureRegimeStatistics:
-    """Statistics of held-out pure series `pieces` with their latents, each of one regime (n,).
+    """Statistics of pure series `pieces` with their latents, each of one regime (n,).
 
-    `visited` are rows of all labelled series.
+    `visited` are rows of all labelled series. The first of the `experts` are kept; the others
+    predict the series of each `fold` (n,), without which they were learned. The networks were
+    trained on the series that are not `unseen` (n,): their predictions of those do not count.
     """
-    encoded = EncodedSeries.of_rows(model, pieces, latents.mean, experts)
+    first = experts[0] if experts else None
+    encoded = EncodedSeries.of_rows(model, pieces, latents.mean, first)
     width = EncodedSeries.of_rows(model, pieces, latents.scale).latents
+    seen = np.zeros(len(regime), bool) if unseen is None else ~unseen
 
     @cache  # the selection and the measurement look at the same features
     def features(name: str) -> Features:
-        return encoded.features(name)
+        if name == CHANNELS and fold is not None:
+            return _left_out(encoded, experts[1:], fold)
+        found = encoded.features(name)
+        if found.predictions is not None and name != CHANNELS:
+            found.predictions[seen] = np.nan
+        return found
 
     lags = model.config.lags
     names = candidates(lags, int(np.median((encoded.position >= 0).sum(axis=0))))
-    apart = doubtful = False
-    if experts is not None:
+    apart = doubtful = hidden = False
+    if first is not None:
         # the first is taken unless another is clearly better: it tells what it does not know
         names.insert(0, CHANNELS)
         assert encoded.channels is not None
-        at_home, elsewhere = experts.doubt(encoded.channels, encoded.position, regime)
+        at_home, elsewhere = first.doubt(encoded.channels, encoded.position, regime)
         apart = elsewhere > max(MOST_DOUBT, MORE_DOUBT * at_home)
         doubtful = elsewhere > max(SOME_DOUBT, MORE_DOUBT * at_home)
+        values, predictions, _ = features(CHANNELS)
+        measured = ObservationModel.measure(CHANNELS, values, predictions, regime)
+        hidden = measured.autocorrelation_time > LONG_ERRORS
     selection = select_models(
-        features, names, regime, lags, pieces.groups, seed, apart=apart, doubtful=doubtful
-    )
+        features, names, regime, lags, pieces.groups, seed,
+        unseen=unseen, apart=apart, doubtful=doubtful, hidden=hidden,
+    )  # fmt: skip
     return PureRegimeStatistics.of_features(
-        features, width, regime, selection, visited, pieces.groups, seed, experts, channels
+        features, width, regime, selection, visited, pieces.groups, seed, first, channels
     )
+
+
+def _left_out(
+    encoded: EncodedSeries, experts: Sequence[ChannelExperts], fold: np.ndarray
+) -> Features:
+    """Features of the channels, of each fold (n,) by the experts that were learned without it."""
+    assert encoded.channels is not None
+    order, parts = [], []
+    for number in np.unique(fold):
+        mine = fold == number
+        own = EncodedSeries(
+            encoded.model, encoded.mean[:, mine], encoded.position[:, mine], experts[number],
+            encoded.channels[:, mine],
+        )  # fmt: skip
+        parts.append(own.features(CHANNELS))
+        order.append(np.flatnonzero(mine))
+    back = np.argsort(np.concatenate(order))
+    values, predictions, doubt = (np.concatenate(part)[back] for part in zip(*parts, strict=True))
+    return Features(values, predictions, doubt)

@@ -36,6 +36,8 @@ SERIES, SPLICES = 60, 40
 MANY, FEW = 10, 12
 #: Another model must lower the error by this share of it, and by so many standard errors.
 MARGIN, CERTAINTY = 0.05, 2.0
+#: Groups from which a standard error can be told, at least.
+FEWEST_GROUPS = 4
 #: The same for levels beside mechanisms: pure series do not show what they get wrong in a mixture.
 LEVEL_MARGIN = 0.2
 #: Models that do not predict are only taken if their error is below this share of the error by
@@ -95,23 +97,28 @@ def select_models(
     group: np.ndarray | None = None,
     seed: int = 0,
     *,
+    unseen: np.ndarray | None = None,
     apart: bool = False,
     doubtful: bool = False,
+    hidden: bool = False,
 ) -> Selection:
     """Start from the best single observation model and add others while that clearly helps.
 
-    With a single series of some regime nothing can be held out: the first model is taken. With
+    With a single series of some regime nothing can be held out: the first model is taken. Of
+    series that the networks have seen, not `unseen` (n,), some models have no features. With
     `apart`, regimes live in different regions of the state space; pure series then say nothing
     about mixtures, and the mechanisms of the channels are taken, which tell what they do not know.
-    If mechanisms are only `doubtful` there, those of the channels are not left for others.
+    If mechanisms are only `doubtful` there, those of the channels are not left for others. If they
+    leave errors that last, part of the state is `hidden` from them: they say less of mixtures than
+    pure series show, and the moments of short windows join them, whatever pure series show.
     """
     if np.bincount(regime).min() < 2:
         first = names[0]
         return Selection((first,), tuple(dict.fromkeys([first, PLAIN, "static"])), {})
     some = np.flatnonzero(cumcount(regime) < max(4, SERIES // (1 + regime.max())))
-    split = _LeaveHalfOut(
-        regime[some], halves(regime[some], None if group is None else group[some]), lags, seed
-    )
+    own = None if group is None else np.unique(group[some], return_inverse=True)[1]
+    fresh = None if unseen is None else unseen[some]
+    split = _LeaveHalfOut(regime[some], halves(regime[some], own), lags, seed, own, fresh)
     information: dict[str, GaussianInformation] = {}
     errors: dict[str, np.ndarray] = {}
     finished: set[str] = set()  # kinds that did not get better with twice the steps
@@ -125,9 +132,9 @@ def select_models(
         if kind in finished:
             continue
         information[name] = split.information(name, features(name).of_series(some))
-        shorter = [errors[other].mean() for other in errors if kind_of[other] == kind]
+        shorter = [np.nanmean(errors[other]) for other in errors if kind_of[other] == kind]
         errors[name] = split.errors(information[name])
-        if shorter and not errors[name].mean() < min(shorter):
+        if shorter and not np.nanmean(errors[name]) < min(shorter):
             finished.add(kind)
     by_chance = 1 - 1 / (1 + regime.max())
 
@@ -136,15 +143,22 @@ def select_models(
         if doubtful and selected == [CHANNELS] and family(other) == "mechanisms":
             return False
         leaves = [family(n) for n in selected] == ["mechanisms"] and family(other) != "mechanisms"
-        return not leaves or bool(error.mean() <= LEVEL_ERROR * by_chance)
+        return not leaves or bool(np.nanmean(error) <= LEVEL_ERROR * by_chance)
 
     tried = list(errors)
+    windows = [name for name in tried if kind_of[name] == "window_moments"]
+    # the first is the shortest, which blurs transitions least: pure series do not show that
+    if hidden and windows and np.nanmean(errors[windows[0]]) <= LEVEL_ERROR * by_chance:
+        both = [CHANNELS, windows[0]]
+        errors[joined(both)] = split.errors(information[both[0]] + information[both[1]])
+        return _selection(both, tried, errors)
     selected = [CHANNELS] if apart else tried[:1]
     for name in [] if apart else tried[1:]:
         error, before = errors[name], errors[selected[0]]
         # between two models of levels the better one is taken, else the simpler one if in doubt
-        levels = {kind_of[name], kind_of[selected[0]]} == {"static", "window_moments"}
-        better = error.mean() < before.mean() if levels else _clearly_better(error, before)
+        both_levels = {kind_of[name], kind_of[selected[0]]} == {"static", "window_moments"}
+        lower = bool(np.nanmean(error - before) < 0)
+        better = lower if both_levels else split.clearly_better(error, before)
         if better and allowed(selected, name, error):
             selected = [name]
     while not apart:
@@ -156,21 +170,18 @@ def select_models(
             error = errors[joined(both)] = split.errors(total)
             beside = "mechanisms" in kinds and family(name) != "mechanisms"
             margin = LEVEL_MARGIN if beside else MARGIN
-            better = _clearly_better(error, errors[joined(best)], margin)
+            better = split.clearly_better(error, errors[joined(best)], margin)
             if better and allowed(selected, name, error):
                 best = both
         if best is selected:
             break
         selected = best
-    return Selection(
-        tuple(selected), tuple(tried), {name: float(e.mean()) for name, e in errors.items()}
-    )
+    return _selection(selected, tried, errors)
 
 
-def _clearly_better(errors: np.ndarray, other: np.ndarray, margin: float = MARGIN) -> bool:
-    gain = other - errors
-    sure = gain.mean() > CERTAINTY * gain.std() / np.sqrt(len(gain))
-    return bool(sure and gain.mean() > margin * other.mean())
+def _selection(selected: list[str], tried: list[str], errors: dict[str, np.ndarray]) -> Selection:
+    means = {name: float(np.nanmean(error)) for name, error in errors.items()}
+    return Selection(tuple(selected), tuple(tried), means)
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,6 +192,31 @@ class _LeaveHalfOut:
     half: np.ndarray  # (n,)
     lags: int
     seed: int
+    group: np.ndarray | None = None  # (n,) number of the group of each series
+    unseen: np.ndarray | None = None  # (n,) whether the networks have not seen the series
+
+    def clearly_better(
+        self, errors: np.ndarray, other: np.ndarray, margin: float = MARGIN
+    ) -> bool:
+        """Compare errors; those of one group are not independent.
+
+        One group says nothing of others. Two or three do not tell a standard error: all must gain.
+        Where the networks have seen some series, there must be a gain in the others, too.
+        """
+        gain = other - errors
+        known: np.ndarray = np.isfinite(gain)
+        if not known.any() or not gain[known].mean() > margin * other[known].mean():
+            return False
+        series = np.append(self._pure(), self._glides()[0])
+        if self.unseen is not None and not gain[self.unseen[series] & known].sum() > 0:
+            return False
+        gain = gain[known]
+        if self.group is not None:
+            owner = np.unique(self.group[series[known]], return_inverse=True)[1]
+            gain = np.bincount(owner, gain) / np.bincount(owner)
+            if len(gain) < FEWEST_GROUPS:
+                return len(gain) > 1 and bool((gain > 0).all())
+        return bool(gain.mean() > CERTAINTY * gain.std() / np.sqrt(len(gain)))
 
     def information(self, name: str, features: Features) -> GaussianInformation:
         """Information of every series, with the model measured on the other half."""
@@ -202,20 +238,29 @@ class _LeaveHalfOut:
         return whole.select_series(order).shift_back(centre_lag(name))
 
     def errors(self, information: GaussianInformation) -> np.ndarray:
-        """Mean error of each pure series and of each pseudo-transition."""
-        kinds, steps = information.h.shape[:2]
-        truth = np.eye(kinds)[self.regime][:, None]
-        share = min(1.0, (MANY / kinds) ** 2)
-        some = self._spread(max(FEW, round(share * len(self.regime))))
+        """Mean error of each pure series and of each pseudo-transition; NaN without features."""
+        steps, truth = information.h.shape[1], np.eye(len(information.h))[self.regime][:, None]
+        some = self._pure()
         pure = self._error(information.select_series(some), truth[some])
-        first, second = (side[: max(FEW, round(share * SPLICES))] for side in self._pairs())
+        first, second = self._glides()
         glides = GaussianInformation.concatenate(
             [information.select_series(side) for side in (first, second)], in_time=True
         )
         both = np.concatenate(
             [np.repeat(truth[i], steps, axis=1) for i in (first, second)], axis=1
         )
-        return np.append(pure, self._error(glides, both))
+        has = np.asarray((information.dims > 0).any(axis=0))
+        known = np.append(has[some], has[first] & has[second])
+        return np.where(known, np.append(pure, self._error(glides, both)), np.nan)
+
+    @property
+    def _share(self) -> float:
+        """Of the series and splices that take part, as each costs the cube of K."""
+        return min(1.0, (MANY / (1 + int(self.regime.max()))) ** 2)
+
+    def _pure(self) -> np.ndarray:
+        """Series that take part by themselves."""
+        return self._spread(max(FEW, round(self._share * len(self.regime))))
 
     def _spread(self, count: int) -> np.ndarray:
         """Choose so many series (at most all), spread evenly over the regimes."""
@@ -228,8 +273,13 @@ class _LeaveHalfOut:
         alpha = state_space(information, np.ones(information.dims.T.shape)).alpha
         return 0.5 * np.abs(alpha - truth).sum(-1)[:, self.lags :].mean(axis=1)
 
-    def _pairs(self) -> tuple[np.ndarray, np.ndarray]:
+    def _glides(self) -> tuple[np.ndarray, np.ndarray]:
+        """Pairs of series of two regimes, of one group where there are such."""
         rng = generator(self.seed, "pseudo-transitions")
         first, second = rng.integers(len(self.regime), size=(2, 4 * SPLICES))
-        other = np.flatnonzero(self.regime[first] != self.regime[second])[:SPLICES]
-        return first[other], second[other]
+        other = self.regime[first] != self.regime[second]
+        if self.group is not None:
+            alike = other & (self.group[first] == self.group[second])
+            other = alike if alike.any() else other
+        chosen = np.flatnonzero(other)[: max(FEW, round(self._share * SPLICES))]
+        return first[chosen], second[chosen]
