@@ -23,7 +23,8 @@ MODULES = {
 #: Each room may import itself and the rooms before it: the way of data, from left to right.
 ORDER = (
     "errors", "config", "metrics", "_runtime", "linalg", "io", "data", "vision", "stage1",
-    "identifiability", "stage2", "diagnose", "worlds", "evaluate", "fitted", "estimator", "viz",
+    "identifiability", "stage2", "diagnose", "worlds", "evaluate", "described",
+    "fitted", "estimator", "viz",
     "demo", "cli", "__main__",
 )  # fmt: skip
 #: The heavy or untidy things that a room does without.

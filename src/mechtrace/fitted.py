@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 from .data.panel import Panel
+from .described import DescribedModel
 from .errors import DataError, NotFitted
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class FittedModel:
+class FittedModel(DescribedModel):
     """The half of `Trace` that needs a fit: encode, recover, diagnose, stream, save."""
 
     def _adopt(self, fitted: StoredModel) -> Self:

@@ -37,6 +37,20 @@ def test_every_array_must_be_there_with_its_axes_and_type(trained, arrays) -> No
             assert name in str(caught.value)
 
 
+def test_figures_of_the_sensors_are_there_as_a_whole_or_not_at_all(trained, arrays) -> None:
+    older = {name: array for name, array in arrays.items() if "reference_sensors" not in name}
+    assert len(older) < len(arrays)
+    assert check_arrays(trained.record_, older).keys() == older.keys()
+    pairs = np.array([[0, 6]])  # of six sensors
+    forged = {
+        "pairs": pairs, "sign": np.ones(1), "delay": np.ones((1, 3)),
+        "delay_effect": np.zeros((1, 3, 3)), "delay_p_value": np.ones((1, 3, 3)),
+    }  # fmt: skip
+    named = {f"reference_sensors/{name}": array for name, array in forged.items()}
+    with pytest.raises(Mismatch, match="sensors/pairs names sensors that are not there"):
+        check_arrays(trained.record_, arrays | named)
+
+
 @pytest.mark.parametrize(
     ("values", "bad"),
     [

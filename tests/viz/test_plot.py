@@ -20,6 +20,7 @@ from mechtrace.errors import MechtraceError
 from mechtrace.identifiability.axes import Axes, Axis, EvidenceSummary
 from mechtrace.identifiability.mechanisms import Mechanisms
 from mechtrace.metrics import mean_correlation
+from mechtrace.stage2.contributions import Contributions
 from mechtrace.viz import plot
 from mechtrace.viz.plot import figure as style
 
@@ -84,6 +85,9 @@ FINDINGS = Diagnosis(
         Finding("shape", "good", float("nan"), 0.0, ""),
     ),
 )
+CARRIED = Contributions(
+    "trial", np.arange(STEPS), HOSTILE, ("flow", *HOSTILE), RANDOM.normal(size=(STEPS, 3, 4)), True
+)
 HISTORY = [{"step": s, "loss": 3.0 - s, "held_out_elbo": -4.0 + s} for s in range(3)]
 FILM = RANDOM.random((STEPS, 6, 8))
 Z = RANDOM.normal(size=(STEPS, 4))
@@ -127,6 +131,11 @@ FIGURES = {
     "mechanism_graph": lambda ax: plot.mechanism_graph(MATRICES, "run", ax),
     "mechanism_graph, difference": lambda ax: plot.mechanism_graph(
         RANDOM.random((2, 3, 3)), ax=ax, difference=True, top=4
+    ),
+    "contributions": lambda ax: CARRIED.plot(ax),
+    "contributions of dates": lambda ax: plot.contributions(replace(CARRIED, time=DATES), ax),
+    "contributions, unknown": lambda ax: plot.contributions(
+        replace(CARRIED, values=CARRIED.values * np.nan), ax
     ),
     "correlation": lambda ax: plot.correlation(Z, Z[:, ::-1], ax),
     "correlation of ranks": lambda ax: plot.correlation(Z[:, :2], Z, ax, rank=True, match=False),

@@ -121,11 +121,27 @@ def test_mechanisms_are_those_of_the_model(written, trained, path, glide):
 
 @pytest.mark.parametrize("given", [True, False])
 def test_latents_are_those_of_encode_with_and_without_the_panel(
-    written, trained, path, glide, given
+    written, trained, path, glide, given, monkeypatch
 ):
-    [one] = written(path, panel=glide.panel if given else None).content["series"]
+    axes = [
+        dataclasses.replace(axis, by=("evidence",) if axis.name in ("z1", "z3") else ())
+        for axis in trained.axes_.axes
+    ]
+    known = dataclasses.replace(trained.axes_, axes=tuple(axes))
+    monkeypatch.setattr(trained, "axes_", known)
+    page = written(path, panel=glide.panel if given else None)
+    [one] = page.content["series"]
     latents = trained.encode(glide.panel)[0]
-    np.testing.assert_allclose(unpack(one["signals"]["latents"]), latents, atol=1e-3)
+    np.testing.assert_allclose(unpack(one["signals"]["latents"]), latents[:, [1, 3]], atol=1e-3)
+    assert page.content["latents"] == ["z1", "z3"]
+
+
+def test_latents_that_mean_nothing_one_by_one_are_not_drawn(written, trained, path, glide):
+    assert not trained.axes_.identified
+    page = written(path, panel=glide.panel)
+    assert page.content["latents"] == []
+    assert "latents" not in page.content["series"][0]["signals"]
+    assert "signals" not in written(path).content["series"][0]
 
 
 def test_it_says_how_to_repeat_it(written, trained, path, glide):

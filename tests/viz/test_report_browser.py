@@ -79,7 +79,7 @@ def drawn(browser):
 
 def test_the_demo_draws_everything_without_a_complaint(browser, files):
     browser.open(files / "demo.html")
-    for chart in ("shares", "residual", "latents", "channels", "simplex", "matrices", "mixture"):
+    for chart in ("shares", "sensors", "residual", "channels", "simplex", "matrices", "mixture"):
         assert browser.evaluate(f"!!document.querySelector('#{chart} .main-svg')"), chart
     assert browser.evaluate("document.querySelectorAll('#graph path').length") > 2
     assert browser.evaluate("document.querySelector('.top').getBoundingClientRect().top") == 0
@@ -119,7 +119,7 @@ def test_zooming_one_chart_zooms_all(browser, files):
     browser.evaluate(
         "void Plotly.relayout('residual', {'xaxis.range[0]': 5, 'xaxis.range[1]': 9})"
     )
-    for chart in ("shares", "latents", "channels"):
+    for chart in ("shares", "sensors", "channels"):
         shown = f"document.getElementById('{chart}').layout.xaxis.range"
         browser.wait(f"{shown}.map(Math.round).join() === '5,9'")
     browser.evaluate("document.querySelector('.stack').focus()")

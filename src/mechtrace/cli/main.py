@@ -52,6 +52,7 @@ COMMANDS = {
     "report": "Write an HTML report: answer, figures, evidence.",
     "calibrate": "Correct recovered shares by known intervals.",
     "evaluate": "Score recovered shares against labels or a proxy.",
+    "describe": "Say what sets regimes apart, in terms of the sensors.",
     "info": "Describe a stored model.",
 }
 #: Their modules, where they are not named after the command.

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 FORMAT = "mechtrace"
-SCHEMA = 3  # `_upgraded` says what changed
+SCHEMA = 4  # `_upgraded` says what changed
 #: Former names of what is stored of an axis.
 AXIS_NAMES = {"block": "subspace", "cost": "rotation_loss"}
 #: What the readers of zip archives and headers raise on damaged ones.
@@ -236,7 +236,10 @@ def _array(name: str, data: bytes) -> np.ndarray:
 
 
 def _upgraded(archive: Archive, schema: int) -> Archive:
-    """The content of an older file in the current schema."""
+    """The content of an older file in the current schema.
+
+    Schema 4 added figures of the sensors, which older files lack: `Trace.describe` says so.
+    """
     meta, tensors, arrays = dict(archive.meta), dict(archive.tensors), dict(archive.arrays)
     if schema < 2:  # settings could be missing, and all but rate and detrend of the preparation
         defaults = RunConfig().options()

@@ -8,6 +8,9 @@ from typing import Any
 
 import numpy as np
 
+#: Units of durations, in seconds.
+UNITS = ((86400.0, "days"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"))
+
 
 @dataclass(frozen=True)
 class Event:
@@ -33,6 +36,17 @@ def shown_time(time: Any) -> str:
     if isinstance(time, np.timedelta64):
         return f"{time / np.timedelta64(1, 's'):.10g} s"
     return f"{time:.12g}" if isinstance(time, (float, np.floating)) else str(time)
+
+
+def shown_duration(seconds: float) -> str:
+    """Write a duration in the unit that suits it.
+
+    >>> shown_duration(90.0), shown_duration(150.0), shown_duration(1.5), shown_duration(0.04)
+    ('90 s', '2.5 min', '1.5 s', '40 ms')
+    """
+    suits = (u for u in UNITS if seconds >= (2 * u[0] if u[0] > 1 else u[0]))
+    size, unit = next(suits, UNITS[-1])
+    return f"{seconds / size:.3g} {unit}"
 
 
 def find_events(

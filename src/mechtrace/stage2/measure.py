@@ -22,6 +22,7 @@ from .channel_statistics import ChannelStatistics
 from .model_selection import select_models
 from .observation_models import CHANNELS, Features, ObservationModel, candidates
 from .pure_statistics import PureRegimeStatistics, PureRows
+from .sensor_statistics import SensorStatistics
 from .series_batch import EncodedSeries
 
 #: Rows that are read and encoded at once.
@@ -80,9 +81,10 @@ def measure_statistics(run: FitRun) -> PureRegimeStatistics:
         experts, channels = of_channels(run, folds)
         unseen = None if folds is None else np.isin(measured.start, held.start)
         fold = None if folds is None else folds.number(measured)
-        return statistics_of(
-            model, pieces, latents, measured.regime, visited, seed, experts, channels, fold, unseen
+        found = statistics_of(
+            model, pieces, latents, measured.regime, visited, seed, experts, fold, unseen
         )
+        return replace(found, channels=channels, sensors=of_sensors(run))
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,6 +137,13 @@ def of_channels(
     return experts, ChannelStatistics.measure(np.asarray(pieces.values, float), series, *units)
 
 
+def of_sensors(run: FitRun) -> SensorStatistics | None:
+    """Measure what the sensors do in each regime; None for pictures."""
+    if run.pictures is not None or run.panel.is_image:
+        return None
+    return SensorStatistics.of_runs(run.panel, run.runs[0] + run.runs[1], run.config.fit.seed)
+
+
 def pure_rows(
     model: SequentialVAE,
     panel: Panel,
@@ -184,7 +193,6 @@ def statistics_of(
     visited: PureRows,
     seed: int,
     experts: Sequence[ChannelExperts] = (),
-    channels: ChannelStatistics | None = None,
     fold: np.ndarray | None = None,
     unseen: np.ndarray | None = None,
 ) -> PureRegimeStatistics:
@@ -226,7 +234,7 @@ def statistics_of(
         unseen=unseen, apart=apart, doubtful=doubtful, hidden=hidden,
     )  # fmt: skip
     return PureRegimeStatistics.of_features(
-        features, width, regime, selection, visited, pieces.groups, seed, first, channels
+        features, width, regime, selection, visited, pieces.groups, seed, first
     )
 
 

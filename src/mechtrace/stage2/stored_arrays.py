@@ -1,7 +1,7 @@
 """The schema of the arrays in a model file: one table, checked before anything reads them.
 
 A row gives the axes of an array (K regimes, d latents, L lags, c channels, p dimensions of an
-observation model, t of the tested one; other letters are free, but the same everywhere), its type
+observation model, t of the tested one; other names are free, but the same everywhere), its type
 and what its values must be.
 """
 
@@ -19,6 +19,7 @@ from .channel_experts import BENT_LAGS, DRAWS, LEARNED_LAGS, MEMBER_LAGS
 from .model_selection import joined
 from .observation_models import CHANNELS, PLAIN, canonical, parse
 from .pure_statistics import tested_model
+from .sensor_statistics import KINDS, QUANTILES
 
 #: Largest magnitude: its square and its reciprocal are far from the limits of float64.
 LARGEST = 1e30
@@ -99,6 +100,25 @@ CHANNEL_STATISTICS = {
         "still": Field("c", "i", "not negative"),
     }.items()
 }
+#: What the sensors do in each regime; absent for pictures and in models of schemas before 4.
+SENSOR_STATISTICS = {
+    f"reference_sensors/{name}": field
+    for name, field in {
+        "recordings": Field("K", "i", "not negative"),
+        "level": Field("quantiles K c"),
+        "spread": Field("K c", values="not negative"),
+        "frequency": Field("K c", values="not negative"),
+        "pairs": Field("pairs two", "i", "not negative"),
+        "sign": Field("pairs"),
+        "delay": Field("pairs K", values="not negative or infinite"),
+        "effect": Field("kinds c K K"),
+        "p_value": Field("kinds c K K", values="not negative"),
+        "delay_effect": Field("pairs K K"),
+        "delay_p_value": Field("pairs K K", values="not negative"),
+        "testable": Field("K K", "i", "not negative"),
+        "time_kind": Field("", "i", "not negative"),
+    }.items()
+}
 #: Arrays that older models lack.
 OPTIONAL = {
     "reference_seed": Field("", "i", "not negative"),
@@ -135,12 +155,18 @@ def check_arrays(record: FitRecord, stored: Mapping[str, np.ndarray]) -> dict[st
         if any(name in arrays for name in CHANNEL_STATISTICS):
             sizes["e"] = 2 * sizes["c"]
             wanted |= {name: (field, 0) for name, field in CHANNEL_STATISTICS.items()}
+        if any(name in arrays for name in SENSOR_STATISTICS):
+            sizes |= {"quantiles": len(QUANTILES), "two": 2, "kinds": len(KINDS)}
+            wanted |= {name: (field, 0) for name, field in SENSOR_STATISTICS.items()}
     for name in arrays.keys() ^ wanted.keys():
         missing = "no" if name in wanted else "unknown"
         raise Mismatch(f"{missing} array {name[:60]}")
     for name, (field, p) in wanted.items():
         sizes["p"] = p
         check_array(name, field, arrays[name], sizes)
+    pairs = arrays.get("reference_sensors/pairs", np.zeros(0))
+    if pairs.size and pairs.max() >= sizes["c"]:
+        raise Mismatch("array reference_sensors/pairs names sensors that are not there")
     return arrays
 
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..stage2.events import shown_duration
+
 if TYPE_CHECKING:
     from ..diagnose.findings import Diagnosis, Finding
     from ..stage2.events import Event
@@ -32,7 +34,6 @@ FLAG_MEANINGS = {
 LISTED = 4
 #: A regime with at least this share on average counts as constant.
 CLEAR = 0.75
-UNITS = ((86400.0, "days"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"))
 
 
 def usual_step(time: np.ndarray) -> float:
@@ -70,9 +71,7 @@ class Clock:
         """Format the difference of two stamps."""
         if not self.dates:
             return f"{float(length):.{self.decimals}f}"
-        seconds = float(np.timedelta64(length) / np.timedelta64(1, "us")) / 1e6
-        size, unit = next((u for u in UNITS if seconds >= 2 * u[0]), UNITS[-1])
-        return f"{seconds / size:.3g} {unit}"
+        return shown_duration(float(np.timedelta64(length) / np.timedelta64(1, "us")) / 1e6)
 
 
 def sentence(path: Trajectory) -> str:

@@ -13,9 +13,11 @@ from ..errors import DataError
 from ..stage2.trajectory import FLAGS
 from . import narrative
 from .downsample import envelope, pack, pack_time, rows_with_extremes, runs, time_numbers
+from .sensors import strips
 
 if TYPE_CHECKING:
     from ..data.panel import Panel
+    from ..estimator import Trace
     from ..stage2.trajectory import Trajectory
     from .report import Results
 
@@ -65,15 +67,15 @@ class Share:
 def payload(results: Results, truth: np.ndarray | None) -> dict[str, Any]:
     """Collect everything that the page draws."""
     model, panel = results.model, results.panel
-    latents = model.config().model.latents
+    latents = interpretable(model)
     channels = [] if panel is None or panel.is_image else list(panel.channels)
-    lanes = min(latents, MOST_LANES) + min(len(channels), MOST_LANES)
+    lanes = min(len(latents), MOST_LANES) + min(len(channels), MOST_LANES)
     share = Share.of(len(results.paths), len(model.regimes_), lanes)
     series = []
     for i in range(share.series):
         one = _recording(results, i, share)
         if i < share.with_signals:
-            one |= _signals(results, i, share.signal_steps)
+            one |= _signals(results, i, share.signal_steps) | strips(results, i)
         mine = results.recordings(i) if i < MOST_FILMS else None
         if mine is not None and mine.is_image:
             one["film"] = film(mine, results.paths[i])
@@ -81,9 +83,9 @@ def payload(results: Results, truth: np.ndarray | None) -> dict[str, Any]:
     return {
         "regimes": list(model.regimes_),
         "channels": channels[:MOST_LANES],
-        "latents": list(model.axes_.names[:MOST_LANES]),
+        "latents": [model.axes_.names[j] for j in latents[:MOST_LANES]],
         "hidden": {"channels": max(0, len(channels) - MOST_LANES),
-                   "latents": max(0, latents - MOST_LANES)},
+                   "latents": max(0, len(latents) - MOST_LANES)},
         "flags": [{"name": flag, "meaning": narrative.FLAG_MEANINGS[flag]} for flag in FLAGS],
         "left_out": len(results.paths) - len(series),
         "series": series,
@@ -97,6 +99,12 @@ def payload(results: Results, truth: np.ndarray | None) -> dict[str, Any]:
             "best_step": model.record_.training.best_step,
         },
     }  # fmt: skip
+
+
+def interpretable(model: Trace) -> list[int]:
+    """Numbers of the latents that are identified: the others mean nothing one by one."""
+    sure = set(model.axes_.identified)
+    return [j for j, name in enumerate(model.axes_.names) if name in sure]
 
 
 def _recording(results: Results, i: int, share: Share) -> dict[str, Any]:
@@ -175,9 +183,10 @@ def _truth(truth: np.ndarray, paths: Sequence[Trajectory], steps: int) -> dict[s
 
 
 def _signals(results: Results, i: int, steps: int) -> dict[str, Any]:
-    """Latents and channels of a recording (the mean of pooled trials), where they are known."""
-    latents, mine = results.latents(i), results.recordings(i)
-    known = {} if latents is None else {"latents": latents}
+    """Channels and interpretable latents of a recording (the mean of pooled trials)."""
+    chosen, mine = interpretable(results.model), results.recordings(i)
+    latents = results.latents(i) if chosen else None
+    known = {} if latents is None else {"latents": latents[..., chosen]}
     if mine is not None and not mine.is_image:
         known["channels"] = np.stack(mine.to_arrays())
     packed: dict[str, Any] = {}

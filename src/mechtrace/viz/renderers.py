@@ -16,16 +16,21 @@ from ..data.panel import Panel
 from ..diagnose.findings import Diagnosis
 from ..estimator import Trace
 from ..identifiability.mechanisms import Mechanisms
+from ..stage2.description import Description
 from ..stage2.events import shown_time
 from ..stage2.trajectory import Trajectory
 from .narrative import limit, sentence, within
 from .plot.curves import trajectory as trajectory_plot
 from .plot.figure import COLOURS
 from .plot.matrices import mechanisms as mechanisms_plot
+from .plot.sensors import contributions as contributions_plot
 from .plot.verdicts import axes_evidence as axes_plot
 from .plot.verdicts import diagnosis as diagnosis_plot
 
-__all__ = ["axes_plot", "diagnosis_plot", "html", "mechanisms_plot", "sentence", "trajectory_plot"]
+__all__ = [
+    "axes_plot", "contributions_plot", "diagnosis_plot", "html", "mechanisms_plot", "sentence",
+    "trajectory_plot",
+]  # fmt: skip
 
 WIDTH, HEIGHT = 640, 120
 #: Points of a curve that are drawn.
@@ -91,6 +96,26 @@ def _(diagnosis: Diagnosis) -> str:
         _table(head, rows[:first], limit=None) if first else "",
         folded,
     )
+
+
+@html.register
+def _(description: Description) -> str:
+    """List what sets each regime apart, and fold the figures of the sensors."""
+    known = description.to_dict()["regimes"]
+    parts = [
+        f"<b>{escape(name)}</b> <small>({about['recordings']} recordings)</small>"
+        f"<ul>{''.join(f'<li>{escape(text)}</li>' for text in about['sentences'])}</ul>"
+        for name, about in known.items()
+    ]
+    head = ["regime", "sensor", "median", "90 % of rows", "fluctuation", "period"]
+    rows = [
+        [name, sensor, f"{of['median']:.4g}", f"{of['low']:.4g} to {of['high']:.4g}",
+         f"{of['spread']:.3g}", "–" if of["period"] is None else f"{of['period']:.3g}"]
+        for name, about in known.items()
+        for sensor, of in about["sensors"].items()
+    ]  # fmt: skip
+    figures = f"<details><summary>figures</summary>{_table(head, rows, limit=None)}</details>"
+    return _box(*parts, *map(escape, description.alike), figures)
 
 
 @html.register

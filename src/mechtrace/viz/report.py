@@ -20,6 +20,7 @@ from .._runtime.process import atomic_path
 from ..errors import DataError, MissingDependency
 from .downsample import island
 from .narrative import tally
+from .sensors import first_screen
 
 if TYPE_CHECKING:
     from ..data.panel import Panel
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 #: Our scripts, in the order in which they need each other.
 SCRIPTS = (
     "elements.js", "numbers.js", "theme.js", "timeline.js", "film.js", "simplex.js", "graph.js",
-    "mechanisms.js", "recording.js", "overview.js", "training.js", "start.js",
+    "mechanisms.js", "sensors.js", "recording.js", "overview.js", "training.js", "start.js",
 )  # fmt: skip
 #: Up to this many recordings have a sentence each at the top; more are counted.
 TOLD_ONE_BY_ONE = 3
@@ -135,6 +136,7 @@ def write_page(
         title=escape(f"mechtrace report: {source or results.paths[0].name}"),
         style=_asset("report.css"),
         lead=_lead(content),
+        apart=first_screen(results),
         facts="".join(f"<dt>{escape(k)}</dt><dd>{_fact(k, v)}</dd>" for k, v in facts.items()),
         card=escape(results.model.card_),
         library=island(get_plotlyjs()),

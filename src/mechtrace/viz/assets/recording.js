@@ -19,14 +19,15 @@ function drawRecording() {
   add("shares", "Share of each mechanism", series.off ? "A sensor is off, so these curves are no answer." : null,
     drawShares);
   stack.append(flagKey(series));
+  if (series.sensors) add("sensors", "Which sensors carry it", sensorsNote(series.sensors), drawSensors);
   if (series.film) {
     add("film", series.trials > 1 ? "Pictures of the first trial" : "Pictures", null, drawFilm);
   }
   add("residual", "Residual, and where none of the known mechanisms explains the recording",
     "Pure regimes have a residual of 1 (dashed). The strip below is green where the mixture explains the step.",
     drawResidual);
-  addLanes(add, series, "latents", "Latents");
   addLanes(add, series, "channels", "Observed channels");
+  addLanes(add, series, "latents", "Latents that can be interpreted");
   fill("recording",
     make("div", { class: "row spread" }, make("h2", { tabindex: -1, id: "recording-name" }, series.name),
       many ? make("div", { class: "row controls" }, step(-1, "← Previous"), step(1, "Next →")) : ""),

@@ -30,6 +30,7 @@ from .matrices import correlation as correlation
 from .matrices import mechanism_graph as mechanism_graph
 from .matrices import mechanisms as mechanisms
 from .matrices import mechanisms_at as mechanisms_at
+from .sensors import contributions as contributions
 from .shares import ShareColours as ShareColours
 from .shares import evenly_spaced as evenly_spaced
 from .shares import frames as frames
