@@ -12,7 +12,9 @@ import mechtrace as mt
 from mechtrace.errors import FitWarning, StoreError
 from mechtrace.stage2.bayesian_regression import Posterior, RegressionSums
 from mechtrace.stage2.channel_experts import ChannelExperts, ChannelRows
+from mechtrace.stage2.measure import _left_out
 from mechtrace.stage2.observation_models import CHANNELS
+from mechtrace.stage2.series_batch import EncodedSeries
 
 SMALL = {"latents": 4, "hidden": 16, "steps": 200, "batch": 12, "align": False}
 
@@ -80,29 +82,38 @@ def test_folds_are_left_out_by_a_subtraction():
 
 
 def test_normal_is_measured_in_every_group_by_mechanisms_that_have_not_seen_it():
-    # six machines that rest at levels of their own; few of them are held out from the networks
     rng = np.random.default_rng(5)
-    level = np.repeat(3 * rng.standard_normal(6), 4)
+    level, own = (np.repeat(rng.uniform(*ends, 6), 4)[:, None] for ends in ((-9, 9), (-0.5, 0.2)))
     regime, values = np.tile([0, 1], 12), np.zeros((24, 80, 2))
+    values[:, 0] = level
     for t in range(1, 80):
-        pull = np.where(regime, 0.3, 0.8)[:, None] * (values[:, t - 1] - level[:, None])
-        values[:, t] = level[:, None] + pull + 0.1 * rng.standard_normal((24, 2))
+        slope = np.where(regime, 0.3, 0.7)[:, None] + own
+        push = 0.1 * rng.standard_normal((24, 2))
+        values[:, t] = level + slope * (values[:, t - 1] - level) + push
     panel = mt.Panel.from_arrays(
         values[:, 20:], regime=["ab"[k] for k in regime], groups=[f"m{i // 4}" for i in range(24)]
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FitWarning)
         model = mt.Trace(**SMALL | {"latents": 2, "steps": 60}).fit(panel, progress=False)
-        alone = mt.Trace(**SMALL | {"latents": 2, "steps": 60}).fit(
-            dataclasses.replace(panel, groups=None), progress=False
-        )
     assert len(np.unique(model.statistics_.group)) == 6
     assert max(model.facts_["held_out_series"].values()) == 4  # two machines
+    # the features of a machine are those of the mechanisms that were learned without it
+    fold, kept = np.repeat(np.arange(6), 4), panel.values
+    rows = ChannelRows(
+        kept, np.tile(np.arange(60), 24), np.repeat(regime, 60), np.repeat(fold, 60)
+    )
+    whole, *without = ChannelExperts.cross_fit(rows, kept.mean(axis=0), kept.std(axis=0), seed=0)
 
-    def spread(one):
-        return np.diagonal(one.statistics_.offsets[CHANNELS].series_covariance).max()
+    def features(experts, series):
+        encoded = EncodedSeries.of_rows(model.model_, series, np.zeros((series.rows, 2)), experts)
+        return encoded, encoded.features(CHANNELS).predictions
 
-    assert spread(model) > 2 * spread(alone)
+    found = _left_out(features(whole, panel)[0], without, fold).predictions
+    third = features(without[2], panel[8:12])[1]
+    np.testing.assert_allclose(found[8:12], third)
+    mine = features(whole, panel[8:12])[1]
+    assert np.nanmax(np.abs(found[8:12] - mine)) > 0.01
 
 
 def test_doubt_grows_away_from_the_states_of_a_regime():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from mechtrace.config import RunConfig
 from mechtrace.stage1 import encoding
@@ -16,8 +17,14 @@ def test_statistics_are_not_measured_on_the_first_recordings_only(monkeypatch, p
     seen = []
     monkeypatch.setattr("mechtrace.stage2.measure.MOST_RUNS", 3)
     monkeypatch.setattr("mechtrace.stage2.measure.FEWEST_RUNS", 3)
-    monkeypatch.setattr("mechtrace.stage2.measure.statistics_of", lambda *args: seen.append(args))
-    measure_statistics(run)
+
+    def looked_at(*args):
+        seen.append(args)
+        raise StopIteration
+
+    monkeypatch.setattr("mechtrace.stage2.measure.statistics_of", looked_at)
+    with pytest.raises(StopIteration):
+        measure_statistics(run)
     (_, pieces, _, regime, *_), held = seen[0], run.trainer.held_out.sampler.runs
     assert np.bincount(regime).tolist() == [3] * len(panel.regimes)
     # recordings lie in the order in which they were drawn; some wrong labels may come first

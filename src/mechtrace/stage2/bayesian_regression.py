@@ -12,8 +12,13 @@ import numpy as np
 
 #: Fixed-point iterations of the evidence, and the relative change at which they end.
 ITERATIONS, CONVERGED = 25, 0.02
-#: Bounds of prior precisions, in units of the noise.
-PRECISIONS = (1e-6, 1e7)
+#: Prior precisions by kind of feature (constant, linear and units of W_0, then those of D_k), in
+#: units of the noise: where the search begins, and bounds. Regimes that live in different regions
+#: leave it open whether they differ or one nonlinear mechanism bends between them. As they have
+#: names of their own, the search begins with regimes that differ and little bending, and levels
+#: and slopes are never held to be the same beforehand.
+START = np.array([1e-3, 1e-3, 1e2, 1e-3, 1e-2, 1e1])
+LEAST, MOST = 1e-6, np.array([1e7, 1e7, 1e7, 1e1, 1e2, 1e7])
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +87,7 @@ class Posterior:
         group = np.concatenate([kind, np.tile(3 + kind[chosen], kinds)])
         present = np.unique(group)
         fixed = precision is not None
-        precision = np.where(np.arange(6) < 3, 1e-3, 1e-1) if precision is None else precision
+        precision = START if precision is None else precision
         for _ in range(1 if fixed else ITERATIONS):
             covariance = np.linalg.inv(gram + np.diag(precision[group]))
             mean = covariance @ cross
@@ -96,7 +101,7 @@ class Posterior:
                 mine = group == one
                 determined = mine.sum() - precision[one] * sure[mine].sum()
                 wanted = q * determined / (scaled[mine].sum() + 1e-12)
-                precision[one] = np.clip(wanted, *PRECISIONS)
+                precision[one] = np.clip(wanted, LEAST, MOST[one])
             if np.abs(np.log(precision / before)[present]).max() < CONVERGED:
                 break
         root = np.linalg.cholesky(0.5 * (covariance + covariance.T))

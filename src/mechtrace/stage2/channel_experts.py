@@ -24,6 +24,7 @@ import numpy as np
 from .._runtime.stochastic import generator
 from ..stage1.hidden_units import hidden_units
 from .bayesian_regression import Posterior, RegressionSums
+from .sensor_noise import CONTEXT, calibrated, sensor_noise
 
 #: Lags of the members with random units; each is there with and without such units in D_k.
 MEMBER_LAGS = (1, 2, 4)
@@ -89,15 +90,21 @@ class Member:
         lags: int,
         units: int,
         rng: np.random.Generator,
+        noise: np.ndarray,
         *,
         own: bool = False,
         learned: bool = False,
     ) -> list[Member]:
-        """Learn from all rows, then without each fold; `own` lets each D_k read the units."""
-        ready = np.flatnonzero(rows.position >= lags)
-        history = np.concatenate([rows.values[ready - lag] for lag in range(1, lags + 1)], axis=1)
+        """Learn from all rows, then without each fold; `own` lets each D_k read the units.
+
+        `noise` (q,) are the variances of the noise of the sensors.
+        """
+        ready = np.flatnonzero(rows.position >= (CONTEXT if noise.any() else lags))
         q, regime = rows.values.shape[1], rows.regime[ready]
-        target, seen = rows.values[ready], min(BENT_LAGS, lags) * q
+        history = calibrated(rows.values, ready, regime, lags, noise)
+        own_slope = _own_slopes(history[:, :q], rows.values[ready], regime)
+        target = rows.values[ready] - history[:, :q] * own_slope
+        seen = min(BENT_LAGS, lags) * q
         if learned:
             seed = int(rng.integers(1 << 31))
             directions, phases = hidden_units(history[:, :seen], target, regime, units, seed)
@@ -118,6 +125,8 @@ class Member:
         ]
         whole = sum(parts[1:], parts[0])
         posterior = Posterior.of(whole, kind, own)
+        prior = np.zeros((len(kind), q))
+        prior[1 : 1 + q] = np.diag(own_slope)
         found = [posterior]
         found += [Posterior.of(whole - parts[f], kind, own, posterior.precision) for f in folds]
         directions, phases, linear = map(_stored, (directions, phases, linear))
@@ -126,8 +135,8 @@ class Member:
                 directions,
                 phases,
                 linear,
-                _stored(one.weights),
-                _stored(np.stack([one.draw(rng) for _ in range(DRAWS)])),
+                _stored(prior + one.weights),
+                _stored(np.stack([prior + one.draw(rng) for _ in range(DRAWS)])),
             )
             for one in found
         ]
@@ -167,16 +176,17 @@ class ChannelExperts:
         q = projection.shape[1]
         rows = rows._replace(values=(rows.values - centre) @ projection)
         rng, members = generator(seed, "channel experts"), []
+        noise = sensor_noise(rows.values, rows.position, rows.regime, rng)
         for lags in MEMBER_LAGS:
             ready = int(np.bincount(rows.regime[rows.position >= lags], minlength=kinds).min())
             fixed = (1 + lags * q) * (1 + kinds)
             for own in (False, True):
                 units = min(FEATURES, (MOST_WEIGHTS - fixed) // (1 + kinds * own), ready)
                 if units > 0:
-                    members.append(Member.cross_fit(rows, lags, units, rng, own=own))
+                    members.append(Member.cross_fit(rows, lags, units, rng, noise, own=own))
             units = min(LEARNED_UNITS, MOST_WEIGHTS - fixed, ready)
             if lags in LEARNED_LAGS and units > 0:
-                members.append(Member.cross_fit(rows, lags, units, rng, learned=True))
+                members.append(Member.cross_fit(rows, lags, units, rng, noise, learned=True))
         if not members:
             return []
         found = [
@@ -302,6 +312,16 @@ class ChannelExperts:
             for i in range(count)
         )
         return cls(mine["centre"], mine["projection"], mine["axes"], members)
+
+
+def _own_slopes(before: np.ndarray, after: np.ndarray, regime: np.ndarray) -> np.ndarray:
+    """Slope (q,) of each coordinate on its own past (n, q), within regimes (n,), from 0 to 1."""
+    product, square = np.zeros(before.shape[1]), np.full(before.shape[1], CONSTANT)
+    for k in np.unique(regime):
+        away = before[regime == k] - before[regime == k].mean(axis=0)
+        product += (away * after[regime == k]).sum(axis=0)
+        square += (away**2).sum(axis=0)
+    return np.clip(product / square, 0.0, 1.0)
 
 
 def _stored(array: np.ndarray) -> np.ndarray:

@@ -20,10 +20,7 @@ ROTATIONS = 8
 #: Deviation of a share a over a (1 - a), if what a mixture of parameters predicts need not be the
 #: mixture of the predictions: pure regimes do not show it. Measured on development seeds of the
 #: zoo.
-MIXING = 0.25
-#: Factor on the variance that prediction errors imply: those that are not random turn alpha more.
-#: Measured likewise.
-MISFIT = 1.7
+MIXING = 0.2
 
 
 def mixing_variance(alpha: np.ndarray, statistics: PureRegimeStatistics) -> np.ndarray:
@@ -111,6 +108,6 @@ def misfit_variance(
             if batch.trials > 1:
                 change = change.sum(axis=2, keepdims=True)
             total += response(plane, batch.elapsed, change, process_noise) ** 2
-        return MISFIT * total / len(turns)
+        return total / len(turns)
 
     return variance

@@ -38,8 +38,6 @@ CHANNELS = "channels"
 MECHANISMS = ("prediction", CHANNELS)
 HORIZONS = (1, 2, 4, 8)
 WINDOWS = (8, 16, 32)
-#: Factor on the mean squares of possible errors: an ensemble of similar members understates them.
-DOUBT = 2.0
 #: Names of earlier versions.
 FORMER = {"conditional": "prediction", "moments": "window_moments"}
 #: Excess variance of the encoder, relative to the noise, below which it is ignored.
@@ -218,7 +216,7 @@ class ObservationModel:
         """
         if doubt is None:
             return 1.0
-        return 1 / np.sqrt(1 + DOUBT * np.nan_to_num(doubt) / np.diagonal(self.noise))
+        return 1 / np.sqrt(1 + np.nan_to_num(doubt) / np.diagonal(self.noise))
 
     def information(
         self,
