@@ -12,7 +12,7 @@ import pytest
 from mechtrace.data.panel import Panel
 from mechtrace.data.read import read_panel
 from mechtrace.errors import DataError
-from mechtrace.io.column_roles import USUAL_NAMES, detect_roles
+from mechtrace.io.column_names import USUAL_NAMES, detect_roles
 
 NOTHING: dict[str, str | None] = {"time": None, "series": None, "regime": None}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DataError
-from ..io.column_roles import ROLES
+from ..io.column_names import ROLES
 from .options import named
 
 if TYPE_CHECKING:

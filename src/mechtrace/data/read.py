@@ -12,14 +12,8 @@ import numpy as np
 
 from ..errors import DataError
 from ..io.cells import listed, natural_key, shown
-from ..io.column_roles import (
-    ROLES,
-    ColumnRoles,
-    frame_parts,
-    with_index_columns,
-    with_trimmed_header,
-    with_trimmed_names,
-)
+from ..io.column_names import ROLES
+from ..io.column_roles import ColumnRoles
 from ..io.discover import (
     TABLES,
     file_labels,
@@ -30,6 +24,12 @@ from ..io.discover import (
     resolved,
 )
 from ..io.frames import concatenate_rows, parse_size
+from ..io.long_format import (
+    frame_parts,
+    with_index_columns,
+    with_trimmed_header,
+    with_trimmed_names,
+)
 from ..io.parts import Roles
 from ..io.tables import TableSource, open_table
 from .panel import Panel
@@ -150,13 +150,13 @@ def _read(
     table: TableSource | None = None,
 ) -> Reading:  # fmt: skip
     origin = ("DataFrame",) if table is None else (table.path.name, table.row_name)
-    frame = columns.resolve(with_trimmed_names(frame, columns.text_columns(), origin[0]))
+    frame = columns.resolve(with_trimmed_names(frame, columns.text_columns(), origin[0]), origin[0])
     roles = Roles(
         time=columns.time, series=columns.series, regime=columns.regime, group=columns.group,
         channels=columns.channels, missing=missing, gap=gap,
     )  # fmt: skip
     panel = Panel.from_parts(frame_parts(frame, roles, *origin))
-    if columns.restarts:
+    if columns.series == " ":  # numbered where the time goes back
         roles["series"] = None
         panel = replace(panel, preparation=replace(panel.preparation, series=None))
     return Reading(panel, roles, columns.notes(), columns.left_out)
@@ -206,7 +206,7 @@ def read_inputs(
     first = read_panel(files[0], channels=channels, model_roles=model_roles, **options)
     if len(files) == 1:
         return first
-    as_first = {role: first.roles.get(role) for role in ROLES} if first.roles else {}
+    as_first = {role: first.roles.get(role) for role in (*ROLES, "group")} if first.roles else {}
     readings = [first]
     for path in files[1:]:
         roles = as_first if has_type(path, TABLES) else dict.fromkeys(ROLES)

@@ -19,9 +19,9 @@ from .._runtime.process import atomic_path
 from ..errors import DataError, MissingDependency
 from .arrays import to_npz
 from .cells import refuse_repeated, shown
-from .column_roles import frame_parts, with_index_columns, with_trimmed_header
 from .discover import TABLES, check_file, has_type, unknown_type, unreadable
 from .formulas import escape_frame, unescape_column, unescape_formula
+from .long_format import frame_parts, with_index_columns, with_trimmed_header
 from .packed import BoundedGzip
 from .parts import Parts, Roles
 
