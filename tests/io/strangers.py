@@ -12,6 +12,7 @@ import pandas as pd
 
 RUNS, ROWS = 12, 40
 SENSORS = ("pressure", "flow", "vibration", "temperature")
+GERMAN = ("Druck", "Durchfluß", "Schwingung", "Temperatur")
 STATES = ("normal", "worn", "clogged")
 DAY = pd.Timestamp("2024-03-09 08:00:00")
 
@@ -56,7 +57,9 @@ def save(frame: pd.DataFrame, name: str = "data.csv", **how: object) -> Callable
     return lambda folder: frame.to_csv(folder / name, index=False, **how)  # type: ignore[arg-type]
 
 
-def text(content: str, name: str = "data.csv", encoding: str = "utf-8") -> Callable[[Path], object]:
+def text(
+    content: str, name: str = "data.csv", encoding: str = "utf-8"
+) -> Callable[[Path], object]:
     return lambda folder: (folder / name).write_bytes(content.encode(encoding))
 
 
@@ -93,7 +96,7 @@ def _german() -> str:
     frame = pd.DataFrame({
         "Datum": stamps.dt.strftime("%d.%m.%Y"), "Uhrzeit": stamps.dt.strftime("%H:%M:%S"),
         "Versuchsnummer": base["run"] + 1, "Betriebsart": base["state"].map(names),
-    }).join(_bare().set_axis(["Druck", "Durchfluß", "Schwingung", "Temperatur"], axis=1))  # fmt: skip
+    }).join(_bare().set_axis([*GERMAN], axis=1))  # fmt: skip
     return frame.to_csv(index=False, sep=";", decimal=",")
 
 
@@ -172,10 +175,11 @@ def strangers() -> dict[str, Stranger]:
     run, state = base["run"], base["state"]
     rng = np.random.default_rng(0)
     jitter = np.cumsum(rng.random(ROWS) < 0.08) + np.arange(ROWS)
-    found = {
+    return {
         "integer ids": Stranger(save(_with(timestamp=stamp, run_id=run, condition=state))),
         "text ids": Stranger(save(_with(
             timestamp=stamp, run_id=run.map("R-{:03d}".format), condition=state))),
+        "numbers of blocks": Stranger(save(_with(probe=run + 1, mode=state))),
         "ids that nobody named": Stranger(
             save(_with(t=base["t"], probe=run * 7 % 12, condition=state)),
             says=("series = probe (detected: the time goes back where it changes)",)),
@@ -186,7 +190,7 @@ def strangers() -> dict[str, Stranger]:
             save(_with(t=np.tile(np.arange(2 * ROWS) / 2, RUNS // 2), run=run // 2, label=state)),
             lengths=(2 * ROWS,) * (RUNS // 2), step=0.5),
         "regimes in file names": Stranger(_files(lambda k, state: f"{state}_{k:02d}.csv"),
-            says=("regime = beginning of the file names",)),
+            says=("regime = words of the file names",)),
         "ids in file names": Stranger(_files("2024-03-{:02d}_{}.csv".format, state=True)),
         "dates in file names": Stranger(
             _files(lambda k, state: f"pump_2024-03-{k + 1:02d}.csv", state=True)),
@@ -194,11 +198,11 @@ def strangers() -> dict[str, Stranger]:
             timestamp=stamp.dt.strftime("%Y-%m-%dT%H:%M:%S+05:30"), run=run, state=state))),
         "the end of summer time": Stranger(save(_with(time=_zones(), trial=run, state=state))),
         "German, decimal commas": Stranger(text(_german()),
-            channels=("Druck", "Durchfluß", "Schwingung", "Temperatur"),
+            channels=GERMAN,
             regimes=("Normal", "Verschleiß", "Verstopft"),
             says=("time = Datum,Uhrzeit (detected)", "decimal commas")),
         "German of an old logger": Stranger(text(_german(), encoding="cp1252"),
-            channels=("Druck", "Durchfluß", "Schwingung", "Temperatur"),
+            channels=GERMAN,
             regimes=("Normal", "Verschleiß", "Verstopft"), says=("Windows-1252",)),
         "Chinese": Stranger(text(_chinese(), encoding="utf-8-sig"),
             channels=("压力", "流量", "振动", "温度"), regimes=("堵塞", "正常", "磨损")),
@@ -214,12 +218,12 @@ def strangers() -> dict[str, Stranger]:
             base.to_csv(index=False).replace("\n", ",\n").replace("\n11,", "\n\n11,"))),
         "machines": Stranger(save(_machines()), groups=4, says=("group = machine (detected)",)),
         "a change point beside the anomaly": Stranger(save(_with(
-            datetime=stamp, experiment=run // 2, anomaly=(state != "normal").astype(float),
-            changepoint=(base["t"] == 0).astype(float))), regimes=("0", "1"),
-            lengths=(2 * ROWS,) * (RUNS // 2), says=("changepoint (",)),
+            datetime=dated(base.assign(run=run // 2, t=np.arange(len(base)) % (2 * ROWS))),
+            experiment=run // 2, anomaly=(state != "normal").astype(float),
+            changepoint=(base["t"] == 0).astype(float))), regimes=("0.0", "1.0"),
+            lengths=(2 * ROWS,) * (RUNS // 2), says=("left out: changepoint (",)),
         "a code beside the mode": Stranger(save(_with(
-            t=base["t"], run=run, mode=state, code=state.map({"normal": 0, "worn": 1, "clogged": 2})
-        )), says=("code (tells the regime)",)),
+            t=base["t"], run=run, mode=state, code=state.str.len())), says=("code (tells the regime)",)),
         "a set-point": Stranger(save(base.assign(setpoint=_setpoint())),
             channels=(*SENSORS, "setpoint"), same=False),
         "coarse sensors": Stranger(save(base.assign(
@@ -246,10 +250,10 @@ def strangers() -> dict[str, Stranger]:
         "a zip": Stranger(_zipped),
         "a folder of Parquet": Stranger(_hive),
         "numbers that may be names": Stranger(
-            save(_with(probe=run, mode=state)), question="probe.*--series probe.*--channels"),
+            save(_with(probe=run * 7 % 12, mode=state)),
+            question="probe.*--series probe.*--channels"),
         "two columns that may be the regime": Stranger(
             save(_with(t=base["t"], run=run, oil=np.repeat(["A", "B"], len(base) // 2),
                        valve=state)),
             question="--regime oil.*--regime valve"),
     }  # fmt: skip
-    return found

@@ -5,6 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
 #: Usual names of these columns, in order of preference.
 USUAL_NAMES = {
     "time": (
@@ -25,32 +30,31 @@ ROLES = tuple(USUAL_NAMES)
 #: Columns with these names that increase throughout are not measurements.
 CLOCKS = {*USUAL_NAMES["time"], *USUAL_NAMES["series"], "index", "sample", "step"}
 #: Last words of names that count or name things; German and Chinese compounds end in them.
-ID_WORDS = frozenset(
+ID_WORDS = _set(
     "id ids nr no num number nummer run runs trial session file filename recording experiment exp"
     " test sequence series episode batch cycle job key index lauf versuch messung messreihe"
-    " aufnahme datei charge zyklus runid testid fileid trialid batchid expid".split()
+    " aufnahme datei charge zyklus runid testid fileid trialid batchid expid"
 )
 ID_ENDINGS = ("nummer", "nr", "编号", "序号", "批号", "批次", "试验", "实验", "文件")
 #: Words for what is held out together.
-GROUP_WORDS = frozenset(
-    "machine subject person patient participant device animal vehicle rig plant group asset station"
-    " specimen athlete driver operator maschine proband anlage gerät geraet gruppe fahrzeug"
-    " prüfling 机器 设备 机组 车辆 受试者 患者 subjectid machineid deviceid patientid unitid".split()
+GROUP_WORDS = _set(
+    "machine subject person patient participant device animal vehicle rig plant group asset"
+    " station specimen athlete driver operator maschine proband anlage gerät geraet gruppe"
+    " fahrzeug prüfling subjectid machineid deviceid patientid unitid"
+    " 机器 设备 机组 车辆 受试者 患者"
 )
 #: Things that are sensors as often as they are names of machines.
-MAYBE_GROUP_WORDS = frozenset("pump motor engine turbine bearing unit site pumpe lager".split())
-REGIME_WORDS = frozenset(
+MAYBE_GROUP_WORDS = _set("pump motor engine turbine bearing unit site pumpe lager")
+REGIME_WORDS = _set(
     "regime mode label state condition phase class activity stage status modus zustand klasse"
-    " fault anomaly gait".split()
+    " fault anomaly gait"
 )
 REGIME_ENDINGS = ("zustand", "modus", "klasse", "状态", "模式", "工况", "标签", "类别", "类型")
-TIME_WORDS = frozenset("time timestamp datetime date zeit zeitstempel datum".split())
+TIME_WORDS = _set("time timestamp datetime date zeit zeitstempel datum")
 DAYS = ("date", "day", "datum", "tag", "日期")
 CLOCKS_OF_DAY = ("time", "clock", "uhrzeit", "zeit", "时间", "时刻")
 #: Marks of rows that stand beside a regime and are derived from it.
-MARK_WORDS = frozenset(
-    "changepoint change outlier anomaly fault flag label marker event target alarm".split()
-)
+MARK_WORDS = _set("changepoint change outlier anomaly fault flag label marker event target alarm")
 
 
 def without_unit(name: str) -> str:
@@ -84,9 +88,10 @@ def names_group(name: str, *, perhaps: bool = False) -> bool:
     found = words(name)
     if found and found[-1] in ("id", "nr", "no", "number", "name", "num"):
         found = found[:-1]
-    return bool(found) and (found[-1] in known or found[-1].endswith(("编号", "号")) and any(
-        word in found[-1] for word in known if not word.isascii()
-    ))  # fmt: skip
+    if not found:
+        return False
+    chinese = [word for word in known if not word.isascii() and word in found[-1]]
+    return found[-1] in known or (found[-1].endswith("号") and bool(chinese))
 
 
 def names_regime(name: str) -> bool:
@@ -119,9 +124,7 @@ def detect_roles(names: Sequence[str], given: dict[str, str | None]) -> dict[str
     {'time': 'T', 'series': 'run', 'regime': None}
     """
     taken = {name for name in given.values() if name is not None}
-    return {
-        role: given.get(role) or next(iter(usual(names, role, taken)), None) for role in ROLES
-    }
+    return {role: given.get(role) or next(iter(usual(names, role, taken)), None) for role in ROLES}
 
 
 def split_names(name: str | None) -> list[str]:

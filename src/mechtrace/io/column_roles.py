@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -10,10 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import DataError
-from .cells import shown
+from .cells import name_text, shown
 from .column_names import (
-    CLOCKS_OF_DAY,
-    DAYS,
     MARK_WORDS,
     ROLES,
     USUAL_NAMES,
@@ -22,7 +19,6 @@ from .column_names import (
     names_group,
     names_regime,
     names_things,
-    names_time,
     split_names,
     usual,
     without_unit,
@@ -30,6 +26,7 @@ from .column_names import (
 )
 from .long_format import INDEX
 from .structure import MIN_BLOCK, Structure, as_numbers
+from .time_columns import date_and_clock, find_time, join_cells
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,8 +35,8 @@ if TYPE_CHECKING:
 MAX_DETECTED_REGIMES = 100
 #: Groups that are found are held out as a whole only if there are as many as this.
 MIN_GROUPS = 3
-#: A time of day, as 8:05 or 08:05:30.5.
-_TIME_OF_DAY = re.compile(r"\s*\d{1,2}:\d\d(:\d\d([.,]\d+)?)?(\s*[AaPp][Mm])?\s*")
+#: A column that tells the regime in fewer rows than this may do so by chance.
+MIN_ROWS = 20
 
 
 @dataclass
@@ -84,7 +81,7 @@ class ColumnRoles:
             roles["regime"] = next(iter(named), None)
         if not labelled:
             roles["regime"] = None
-        taken = {name for role, name in roles.items() if name and role != "series"} | {group or ""}
+        taken = {name for role, name in roles.items() if name and role != "series"}
         candidates = [] if given.get("series") else usual(free, "series", taken)
         if not given.get("series"):
             named = [name for name in free if names_things(name) and name not in taken]
@@ -131,36 +128,24 @@ class ColumnRoles:
     def _resolve_time(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Find the time by its cells where no name tells it; join a date and a time of day."""
         if self.time is None:
-            free = [n for n in frame.columns if n not in {*(self.channels or ()), self.regime}]
-            dates = [n for n in free if n not in self.candidates and _holds_dates(frame[n])]
-            named = [n for n in free if names_time(n) and _mostly_rises(frame[n])]
-            self.time = next(iter([*dates, *named]), None)
+            unnamed = [name for name in self._free(frame) if name not in self.candidates]
+            self.time = find_time(frame, unnamed)
             if self.time:
                 self.sources["time"] = "detected by its cells"
         parts = split_names(self.time)
         if self.time not in frame and len(parts) > 1 and set(parts) <= set(frame.columns):
-            pair = parts
-        elif self.given.get("time") or self.time is None:
+            return join_cells(frame, parts)
+        if self.given.get("time") or self.time is None:
             return frame
-        else:
-            pair = self._date_and_clock(frame)
+        pair = date_and_clock(frame, self.time, self._free(frame))
         if not pair:
             return frame
         self.time = ",".join(pair)
-        first, *rest = [frame[name].astype(str).mask(frame[name].isna(), "") for name in pair]
-        joined = first
-        for part in rest:
-            joined = joined.str.strip() + " " + part.str.strip()
-        return frame.assign(**{self.time: joined.str.strip()})
+        return join_cells(frame, pair)
 
-    def _date_and_clock(self, frame: pd.DataFrame) -> list[str]:
-        """Find a column with the date and one with the time of day; empty without a pair."""
-        free = [n for n in frame.columns if n not in {*(self.channels or ()), self.regime}]
-        days = [n for n in free if without_unit(n) in DAYS and not _is_time_of_day(frame[n])]
-        clocks = [n for n in free if without_unit(n) in CLOCKS_OF_DAY or n == self.time]
-        clocks = [n for n in clocks if n not in days and _is_time_of_day(frame[n])]
-        whole = [n for n in days if not frame[n].astype(str).head(20).str.contains(":").any()]
-        return [whole[0], clocks[0]] if whole and clocks else []
+    def _free(self, frame: pd.DataFrame) -> list[str]:
+        """List the columns that are neither channels nor the regime."""
+        return [n for n in frame.columns if n not in {*(self.channels or ()), self.regime}]
 
     # --- regime ----------------------------------------------------------------------------
 
@@ -169,7 +154,7 @@ class ColumnRoles:
         if not self.labelled or self.given.get("regime"):
             return
         name = self.regime
-        if name in seen.frame:
+        if name is not None and name in seen.frame:
             usual_name = without_unit(name) in _USUAL_REGIMES
             if len(seen.values(name)) > MAX_DETECTED_REGIMES or not (
                 seen.is_text(name) or seen.is_whole(name) or usual_name
@@ -201,14 +186,13 @@ class ColumnRoles:
                 frame = self._join_columns(frame, columns)
             return self._split_at_restarts(frame) if "series" in self.from_model else frame
         chosen: list[str] = []
-        things = [name for name in self.candidates if name != self.group]
-        varied = [name for name in things if frame[name].nunique() > 1]
-        for name in [*varied, *(name for name in things if name not in varied)]:
+        varied = [name for name in self.candidates if frame[name].nunique() > 1]
+        for name in [*varied, *(name for name in self.candidates if name not in varied)]:
             if frame[name].nunique() == len(frame) > 1:
                 self.left_out[name] = "differs in every row"
             elif seen.counts_rows(name):
                 continue  # a clock
-            elif not seen.is_text(name) and not seen.is_whole(name):
+            elif seen.has_fractions(name):
                 continue  # a measurement, such as NO
             elif not chosen:
                 chosen = [name]
@@ -247,11 +231,8 @@ class ColumnRoles:
     ) -> DataError:
         """Return the question whether a column has a role or is a sensor, with the options."""
         taken = {self.time, *split_names(self.time), self.series, self.regime, self.group}
-        owner = None
-        others = [
-            n for n in seen.frame.columns
-            if n == name or (n not in taken | {*self.candidates} and self._is_channel(seen, n, owner))
-        ]  # fmt: skip
+        free = [n for n in seen.frame.columns if n not in taken | {*self.candidates}]
+        others = [n for n in free if n == name or self._is_channel(seen, n, None)]
         fix = f"say {option} {_word(name)} or --channels {_word(','.join(others))}"
         return DataError(f"column {shown(name)} {what} or be a sensor", where=source, fix=fix)
 
@@ -266,6 +247,8 @@ class ColumnRoles:
 
     def _split_at_restarts(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Split recordings where time goes back, if times would appear twice otherwise."""
+        import pandas as pd
+
         clock = self.time
         if clock is None or clock not in frame or self.series == clock:
             return frame
@@ -276,13 +259,12 @@ class ColumnRoles:
         if stamps is None:  # parse_time reports what is wrong with these times
             return frame
         before = np.diff(stamps, prepend=stamps[0]) < 0
+        name = pd.Series(before.cumsum().astype(str), frame.index)
         if self.series is not None:
-            before &= (frame[self.series] == frame[self.series].shift()).to_numpy()
-            starts = frame[self.series] != frame[self.series].shift()
-            number = before.cumsum() - np.maximum.accumulate(np.where(starts, before.cumsum(), 0))
-            name = frame[self.series].astype(str) + "/" + (number + 1).astype(str)
-        else:
-            name = before.cumsum().astype(str)
+            starts = (frame[self.series] != frame[self.series].shift()).to_numpy()
+            count = (before & ~starts).cumsum()
+            count = 1 + count - np.maximum.accumulate(np.where(starts, count, 0))
+            name = frame[self.series].astype(str) + "/" + pd.Series(count, frame.index).astype(str)
         split = frame.assign(**{" ": name})
         if split.duplicated([" ", clock]).any():
             return frame
@@ -291,11 +273,8 @@ class ColumnRoles:
             if self.series is None
             else f"series = {self.series} (a new one wherever {clock} goes back)"
         )
-        self.restarts = True
-        if self.series is None:
-            self.series = " "
-            return split
-        return frame.assign(**{self.series: name})
+        self.restarts, self.series = True, " "
+        return split
 
     def _owner(self, frame: pd.DataFrame) -> np.ndarray | None:
         """Code the series of each row; None if there is one series."""
@@ -335,26 +314,39 @@ class ColumnRoles:
             self.left_out[name] = "text"
         elif names_clock(name) and seen.increases(name, owner):
             self.left_out[name] = "another clock"
+        elif self.regime in seen.frame and self._is_mark(seen, name):
+            pass
         elif owner is not None and seen.same_within(name, owner):
             self.left_out[name] = "same throughout each series"
         elif names_things(name) and seen.is_whole(name):
-            self.left_out[name] = "a number of things by its name"
-        elif self.regime in seen.frame and seen.is_whole(name):
-            self._is_mark(seen, name)
+            self.left_out[name] = "counts or names things"
         return known or name not in self.left_out
 
-    def _is_mark(self, seen: Structure, name: str) -> None:
+    def _is_mark(self, seen: Structure, name: str) -> bool:
         """Leave out what is derived from the regime, or marks rows beside it."""
-        regime = self.regime
+        regime, several = self.regime, len(seen.frame) > MIN_ROWS
         assert regime is not None
-        if len(seen.values(name)) > MAX_DETECTED_REGIMES:
-            return
+        if not several or not seen.is_whole(name) or len(seen.values(name)) > MAX_DETECTED_REGIMES:
+            return False
         if seen.follows(name, regime):
             self.left_out[name] = "tells the regime"
         elif seen.marks_rows(name) or (
-            len(seen.values(name)) <= 2 and len(seen.values(name)) > 1 and MARK_WORDS & {*words(name)}
+            len(seen.values(name)) == 2 and MARK_WORDS & {*words(name)}
         ):
             self.left_out[name] = "marks rows"
+        return name in self.left_out
+
+    def constants(self, frame: pd.DataFrame) -> dict[str, str]:
+        """Return the cells of columns without a role that are the same in all rows."""
+        roles = {self.time, self.series, self.regime, self.group, *(self.channels or ())}
+        found = {}
+        for name in frame.columns:
+            if name in roles or name in split_names(self.time) or frame[name].nunique() != 1:
+                continue
+            cell = frame[name].iloc[0]
+            if frame[name].notna().all() and not (isinstance(cell, float) and cell % 1):
+                found[name] = name_text(cell).strip()
+        return found
 
     def notes(self) -> dict[str, str]:
         """Describe the column of each role, how it was found, and what was left out."""
@@ -386,27 +378,3 @@ def _word(text: str) -> str:
     import shlex
 
     return shlex.quote(text)
-
-
-def _holds_dates(column: pd.Series) -> bool:
-    """Tell whether a column holds dates, by its first cells."""
-    import pandas as pd
-
-    if pd.api.types.is_datetime64_any_dtype(column.dtype):
-        return True
-    if pd.api.types.is_numeric_dtype(column.dtype):
-        return False
-    cells = column.dropna().astype(str).head(20)
-    return len(cells) > 0 and bool(cells.str.match(r"\s*\d{1,4}[-./年]\d{1,2}[-./月]\d{1,4}").all())
-
-
-def _is_time_of_day(column: pd.Series) -> bool:
-    """Tell whether a column holds times of day, by its first cells."""
-    cells = column.dropna().astype(str).head(20)
-    return len(cells) > 0 and all(map(_TIME_OF_DAY.fullmatch, cells))
-
-
-def _mostly_rises(column: pd.Series) -> bool:
-    """Tell whether a column of numbers goes up in nearly all rows."""
-    numbers = as_numbers(column).to_numpy(dtype=float, na_value=np.nan)
-    return len(numbers) > 1 and bool((np.diff(numbers) > 0).mean() > 0.9)

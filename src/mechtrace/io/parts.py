@@ -48,9 +48,11 @@ class Preparation:
 
     @classmethod
     def of(cls, panel: Panel) -> Preparation:
-        """Return the preparation of a panel, with its gap."""
-        known = panel.preparation
-        return known if panel.gap is None else replace(known, gap=float(panel.gap))
+        """Return the preparation of a panel, with its gap, and with regular longer steps."""
+        known, longest = panel.preparation, panel.gap
+        if longest is None and panel.time is not None and panel.max_step > 1.6 * panel.usual_step:
+            longest = panel.max_step
+        return known if longest is None else replace(known, gap=float(longest))
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Preparation:

@@ -83,13 +83,18 @@ class Structure:
         numbers = as_numbers(self.frame[name]).to_numpy(dtype=float, na_value=np.nan)
         return bool((numbers[:1000] % 1 == 0).all() and (numbers % 1 == 0).all())
 
+    def has_fractions(self, name: str) -> bool:
+        """Whether some number of a column is not whole."""
+        numbers = as_numbers(self.frame[name]).to_numpy(dtype=float, na_value=np.nan)
+        return bool((numbers[np.isfinite(numbers)] % 1 != 0).any())
+
     def in_blocks(self, name: str) -> bool:
         """Whether a column has names or whole numbers that stay the same over blocks of rows."""
         column = self.frame[name]
         if column.dtype.kind == "f" and not self.is_whole(name):
             return False
         count = int(self.changes(name).sum()) + 1
-        few = 1 < count and MIN_BLOCK * count <= len(self.frame)
+        few = count > 1 and MIN_BLOCK * count <= len(self.frame)
         return few and (self.is_whole(name) or self.is_text(name))
 
     def in_one_block_each(self, name: str) -> bool:
@@ -126,7 +131,9 @@ class Structure:
 
     def same_within(self, name: str, owner: np.ndarray) -> bool:
         """Whether a column differs between the codes of `owner` (rows,), but never within one."""
-        order = slice(None) if (owner[1:] >= owner[:-1]).all() else np.argsort(owner, kind="stable")
+        order = (
+            slice(None) if (owner[1:] >= owner[:-1]).all() else np.argsort(owner, kind="stable")
+        )
         mine = owner[order]
         same = mine[1:] == mine[:-1]
         column = self.frame[name].to_numpy()[order]
