@@ -118,9 +118,9 @@ def test_missing_rows_round_trip_as_gaps(tmp_path: Path) -> None:
         Panel.read(tmp_path / "a.npz", missing="error")
 
 
-def test_time_zones_become_naive_utc(tmp_path: Path) -> None:
+def test_time_zones_become_dates_in_the_offset_of_the_first(tmp_path: Path) -> None:
     local = pd.date_range("2024-03-31 00:30", periods=4, freq="45min", tz="Europe/Zurich")
-    utc = local.tz_convert("UTC").tz_localize(None).to_numpy().astype("datetime64[ns]")
+    wall = local.tz_convert("+01:00").tz_localize(None).to_numpy().astype("datetime64[ns]")
     frame = pd.DataFrame({"t": local, "x": np.arange(4.0)})
     text = frame.assign(t=[stamp.isoformat() for stamp in local])
     text.to_csv(tmp_path / "a.csv", index=False)
@@ -135,7 +135,8 @@ def test_time_zones_become_naive_utc(tmp_path: Path) -> None:
     ):
         assert panel.time is not None
         assert panel.time.dtype == np.dtype("datetime64[ns]")
-        np.testing.assert_array_equal(panel.time, utc)
+        np.testing.assert_array_equal(panel.time, wall)
+        assert panel.preparation.zone == "+01:00"
 
 
 def test_csv_with_bom_crlf_booleans_blank_lines_and_index(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ class Panel:
     names : ndarray
         Name of each series.
     time : ndarray, optional
-        Time stamp of each row, increasing inside each series: numbers, or naive UTC dates as
+        Time stamp of each row, increasing inside each series: numbers, or naive dates as
         datetime64[ns]. None counts the rows of each series from 0.
     codes : ndarray, optional
         Position in `regimes` of each row's label, -1 where unlabelled.

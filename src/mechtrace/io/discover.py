@@ -179,10 +179,10 @@ def hive_columns(path: Path) -> dict[str, str]:
 def words_of_names(stems: Sequence[str]) -> list[str]:
     """Return the words that tell kinds of files apart: without numbers, and what all share.
 
-    The list is empty unless there are fewer kinds than files, and all files have a kind.
+    The list is empty unless there are two files of a kind on average, and all have a kind.
 
-    >>> words_of_names(["worn_01", "worn_02", "normal_03"])
-    ['worn', 'worn', 'normal']
+    >>> words_of_names(["rig worn 1", "rig worn 2", "rig normal 1", "rig normal 2"])
+    ['worn', 'worn', 'normal', 'normal']
     >>> words_of_names(["pump-1 worn", "pump-2 normal"])
     []
     """

@@ -14,7 +14,7 @@ from .cells import (
     encode_names,
     encode_regimes,
     listed,
-    parse_time,
+    parse_stamps,
     refuse_repeated,
     shown,
     trimmed,
@@ -55,18 +55,19 @@ def frame_parts(
         return f"column {channels[column] if isinstance(column, int) else column!r}"
 
     locator = Locator(source, row_name, column_name)
+    stamps = (None, None) if time is None else parse_stamps(frame[time], time, locator)
     parts = Parts(
         values=np.stack([_numbers(frame[c], k, locator) for k, c in enumerate(channels)], axis=1),
         offsets=np.array([0, len(frame)]),
         names=np.array(["0"]),
-        time=None if time is None else parse_time(frame[time], time, locator),
+        time=stamps[0],
         codes=None,
         regimes=(),
         channels=tuple(channels),
         gap=roles.get("gap"),
         source=source,
         groups=None,
-        preparation=Preparation(time, series, regime, group, missing),
+        preparation=Preparation(time, series, regime, group, missing, zone=stamps[1]),
     )
     if regime is not None:
         labels = encode_regimes(frame[regime], column_name(regime), source)

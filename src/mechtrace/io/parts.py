@@ -41,6 +41,7 @@ class Preparation:
     step: float | None = None  # median step, before resampling
     rate: float | None = None  # rows per unit of time, after resampling
     detrend: Literal["mean", "line"] | None = None  # what was subtracted from each channel
+    zone: str | None = None  # UTC offset of the dates, as +05:30
 
     def __repr__(self) -> str:
         known = {name: value for name, value in self.to_dict().items() if value is not None}

@@ -81,7 +81,7 @@ class Structure:
     def is_whole(self, name: str) -> bool:
         """Whether a column holds whole numbers only."""
         numbers = as_numbers(self.frame[name]).to_numpy(dtype=float, na_value=np.nan)
-        return bool((numbers[:1000] % 1 == 0).all() and (numbers % 1 == 0).all())
+        return _whole(numbers[:1000]) and _whole(numbers)
 
     def has_fractions(self, name: str) -> bool:
         """Whether some number of a column is not whole."""
@@ -225,3 +225,7 @@ class Structure:
             codes, values = pd.factorize(self.frame[name])
             self._codes[name] = codes, list(values)
         return self._codes[name]
+
+
+def _whole(numbers: np.ndarray) -> bool:
+    return bool(np.isfinite(numbers).all() and (numbers % 1 == 0).all())
