@@ -223,7 +223,8 @@ def strangers() -> dict[str, Stranger]:
             changepoint=(base["t"] == 0).astype(float))), regimes=("0.0", "1.0"),
             lengths=(2 * ROWS,) * (RUNS // 2), says=("left out: changepoint (",)),
         "a code beside the mode": Stranger(save(_with(
-            t=base["t"], run=run, mode=state, code=state.str.len())), says=("code (tells the regime)",)),
+            t=base["t"], run=run, mode=state, code=state.str.len())),
+            says=("code (tells the regime)",)),
         "a set-point": Stranger(save(base.assign(setpoint=_setpoint())),
             channels=(*SENSORS, "setpoint"), same=False),
         "coarse sensors": Stranger(save(base.assign(

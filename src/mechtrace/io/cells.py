@@ -6,6 +6,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -169,16 +170,15 @@ def parse_stamps(stamps: Any, column: str, locator: Locator) -> tuple[np.ndarray
         locator.refuse(outside, lambda row: what(plain[row]), "give the time as numbers")
         # One unit for all dates, so that the same data has one fingerprint in every format.
         found = plain.astype("datetime64[ns]", copy=False)
-        return (found if zone is None else found + offset_of(zone)), zone
+        return (found if zone is None else found + np.timedelta64(offset_of(zone))), zone
     endless, fix = ~np.isfinite(plain), "write a number or remove the row"
     locator.refuse(endless, lambda row: f"infinite time in {locator.cell(row, column)}", fix)
     return (plain.astype(np.int64) if plain.dtype.kind == "b" else plain), None
 
 
-def offset_text(offset: Any) -> str:
+def offset_text(offset: timedelta) -> str:
     """Write an offset from UTC.
 
-    >>> from datetime import timedelta
     >>> offset_text(timedelta(hours=5.5)), offset_text(timedelta(hours=-3))
     ('+05:30', '-03:00')
     """
@@ -186,11 +186,11 @@ def offset_text(offset: Any) -> str:
     return f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02}:{abs(minutes) % 60:02}"
 
 
-def offset_of(zone: str) -> np.timedelta64:
+def offset_of(zone: str) -> timedelta:
     """Return the offset of +05:30, -0330, +01 or Z."""
     digits = re.sub(r"\D", "", zone).ljust(4, "0")
     minutes = 60 * int(digits[:2]) + int(digits[2:4])
-    return np.timedelta64(-minutes if zone.startswith("-") else minutes, "m")
+    return timedelta(minutes=-minutes if zone.startswith("-") else minutes)
 
 
 def _from_text(texts: pd.Series, column: str, locator: Locator) -> tuple[np.ndarray, str | None]:
@@ -217,7 +217,7 @@ def _from_text(texts: pd.Series, column: str, locator: Locator) -> tuple[np.ndar
         fix = "write all of them with a time zone, or none"
         raise locator.error(f"times with and without a time zone are mixed: {pair}", fix)
     offset = re.search(r"(?i)(z|[+-]\d\d(?::?\d\d)?)\s*$", texts.iloc[0]) if zoned.all() else None
-    zone = offset_text(offset_of(offset[1]).astype("m8[us]").item()) if offset else None
+    zone = offset_text(offset_of(offset[1])) if offset else None
     return dates.dt.tz_localize(None).to_numpy(), zone
 
 

@@ -171,7 +171,7 @@ class Trajectory:
 
         stamps = pd.Series(self.time[rows])
         if self.zone is not None and self.time.dtype.kind == "M":
-            stamps = stamps.dt.tz_localize(timezone(offset_of(self.zone).item()))
+            stamps = stamps.dt.tz_localize(timezone(offset_of(self.zone)))
         columns: dict[str, Any] = {"time": stamps}
         names = curve_columns(self.regimes)
         columns |= {share: self.alpha[rows, k] for k, (share, _, _) in enumerate(names)}
