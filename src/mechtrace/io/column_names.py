@@ -33,7 +33,7 @@ CLOCKS = {*USUAL_NAMES["time"], *USUAL_NAMES["series"], "index", "sample", "step
 ID_WORDS = _set(
     "id ids nr no num number nummer run runs trial session file filename recording experiment exp"
     " test sequence series episode batch cycle job key index lauf versuch messung messreihe"
-    " aufnahme datei charge zyklus runid testid fileid trialid batchid expid"
+    " aufnahme datei zyklus runid testid fileid trialid batchid expid"
 )
 ID_ENDINGS = ("nummer", "nr", "编号", "序号", "批号", "批次", "试验", "实验", "文件")
 #: Words for what is held out together.

@@ -25,14 +25,12 @@ from .column_names import (
     words,
 )
 from .long_format import INDEX
-from .structure import MIN_BLOCK, Structure, as_numbers
+from .structure import MAX_REGIMES_IN_TABLE, MIN_BLOCK, Structure, as_numbers
 from .time_columns import date_and_clock, find_time, join_cells
 
 if TYPE_CHECKING:
     import pandas as pd
 
-#: A detected regime column with more different values than this is a measurement, or text.
-MAX_DETECTED_REGIMES = 100
 #: Groups that are found are held out as a whole only if there are as many as this.
 MIN_GROUPS = 3
 #: A column that tells the regime in fewer rows than this may do so by chance.
@@ -150,31 +148,39 @@ class ColumnRoles:
     # --- regime ----------------------------------------------------------------------------
 
     def _resolve_regime(self, seen: Structure, source: str) -> None:
-        """Drop a detected regime that is a measurement; look for one by its cells."""
-        if not self.labelled or self.given.get("regime"):
+        """Take the first column named like a regime whose cells fit, else one by its cells."""
+        if not self.labelled or self.given.get("regime") or self.channels is not None:
+            if self.regime in seen.frame and not self.given.get("regime"):
+                assert self.regime is not None
+                many = len(seen.values(self.regime)) > MAX_REGIMES_IN_TABLE
+                self.regime = None if many else self.regime
             return
-        name = self.regime
-        if name is not None and name in seen.frame:
-            usual_name = without_unit(name) in _USUAL_REGIMES
-            if len(seen.values(name)) > MAX_DETECTED_REGIMES or not (
-                seen.is_text(name) or seen.is_whole(name) or usual_name
-            ):
-                self.regime = None
-            elif not usual_name and not seen.is_text(name) and self.channels is None:
-                changes = seen.changes(name)
-                if not seen.pauses.any() or not seen.pauses[changes].all():
-                    raise self._question(seen, name, "may hold the regime", "--regime", source)
-        if self.regime is None and self.channels is None:
-            taken = {self.time, *split_names(self.time), *self.candidates, self.group}
-            free = [n for n in seen.frame.columns if n not in taken]
-            found = [n for n in free if seen.labels_regimes(n) and not names_group(n)]
-            if len(found) > 1:
-                options = " or ".join(f"--regime {_word(name)}" for name in found)
-                names = " and ".join(shown(name) for name in found)
-                what = f"the columns {names} may both hold the regime"
-                raise DataError(what, where=source, fix=f"say {options}")
-            if found:
-                self.regime, self.sources["regime"] = found[0], "detected: few words in blocks"
+        taken = {self.time, *split_names(self.time), self.group}
+        free = [n for n in seen.frame.columns if n not in taken and n not in self.candidates]
+        free = [n for n in free if n not in seen.frame.attrs.get(INDEX, [])]
+        first = [name for name in usual(free, "regime", set()) if seen.is_label(name)]
+        named = [n for n in free if names_regime(n) and n not in first and seen.is_label(n)]
+        words = [name for name in named if seen.is_text(name)]
+        told = [name for name in [*first, *words] if len(seen.values(name)) > 1]
+        self.regime = next(iter([*told, *first]), None)
+        if told:
+            return
+        found = [n for n in free if seen.labels_regimes(n) and not names_group(n)]
+        if len(found) > 1:
+            options = " or ".join(f"--regime {_word(name)}" for name in found)
+            names = " and ".join(shown(name) for name in found)
+            what = f"the columns {names} may both hold the regime"
+            raise DataError(what, where=source, fix=f"say {options}")
+        if found:
+            self.regime, self.sources["regime"] = found[0], "detected: few words in blocks"
+            return
+        numbers = [name for name in named if len(seen.values(name)) > 1]
+        if numbers and self.regime is None:
+            changes = seen.changes(numbers[0])
+            if not seen.pauses.any() or not seen.pauses[changes].all():
+                raise self._question(seen, numbers[0], "may hold the regime", "--regime", source)
+            self.regime = numbers[0]
+        self.regime = self.regime or next(iter(words), None)
 
     # --- series ----------------------------------------------------------------------------
 
@@ -186,13 +192,16 @@ class ColumnRoles:
                 frame = self._join_columns(frame, columns)
             return self._split_at_restarts(frame) if "series" in self.from_model else frame
         chosen: list[str] = []
-        varied = [name for name in self.candidates if frame[name].nunique() > 1]
-        for name in [*varied, *(name for name in self.candidates if name not in varied)]:
+        candidates = [name for name in self.candidates if name != self.regime]
+        varied = [name for name in candidates if frame[name].nunique() > 1]
+        for name in [*varied, *(name for name in candidates if name not in varied)]:
             if frame[name].nunique() == len(frame) > 1:
                 self.left_out[name] = "differs in every row"
-            elif seen.counts_rows(name):
+            elif seen.counts_rows(name) and not seen.takes_turns(name):
                 continue  # a clock
-            elif seen.has_fractions(name):
+            elif name not in varied and names_group(name):
+                continue  # the machine or person of the whole table
+            elif seen.has_fractions(name) or not (self._is_usual(name) or seen.may_name(name)):
                 continue  # a measurement, such as NO
             elif not chosen:
                 chosen = [name]
@@ -207,6 +216,9 @@ class ColumnRoles:
             names = [name for name in frame.columns if name in chosen]
             frame = self._join_columns(frame, names)
         return self._split_at_restarts(frame)
+
+    def _is_usual(self, name: str) -> bool:
+        return without_unit(name) in USUAL_NAMES["series"]
 
     def _by_structure(self, seen: Structure, source: str) -> list[str]:
         """Find a column whose blocks are recordings, whatever its name is."""
@@ -318,7 +330,7 @@ class ColumnRoles:
             pass
         elif owner is not None and seen.same_within(name, owner):
             self.left_out[name] = "same throughout each series"
-        elif names_things(name) and seen.is_whole(name):
+        elif names_things(name) and seen.is_whole(name) and not seen.wanders(name):
             self.left_out[name] = "counts or names things"
         return known or name not in self.left_out
 
@@ -326,7 +338,7 @@ class ColumnRoles:
         """Leave out what is derived from the regime, or marks rows beside it."""
         regime, several = self.regime, len(seen.frame) > MIN_ROWS
         assert regime is not None
-        if not several or not seen.is_whole(name) or len(seen.values(name)) > MAX_DETECTED_REGIMES:
+        if not several or not seen.is_whole(name) or len(seen.values(name)) > MAX_REGIMES_IN_TABLE:
             return False
         if seen.follows(name, regime):
             self.left_out[name] = "tells the regime"
@@ -368,9 +380,6 @@ class ColumnRoles:
             columns = ", ".join(f"{name} ({why})" for name, why in self.left_out.items())
             notes["left out"] = f"left out: {columns}"
         return notes
-
-
-_USUAL_REGIMES = frozenset(USUAL_NAMES["regime"])
 
 
 def _word(text: str) -> str:

@@ -87,6 +87,10 @@ def detect_dialect(lines: Sequence[str], separator: str) -> Dialect:
         return Dialect()
     cells = [cell.strip() for row in csv.reader(lines[1:], delimiter=separator) for cell in row]
     commas, points = (any(map(_NUMBER[mark].fullmatch, cells)) for mark in ",.")
+    commas = commas or any(
+        re.fullmatch(_GROUPED[","], cell) and re.search(_SURELY_GROUPED[","], cell)
+        for cell in cells
+    )
     if points and all(
         re.fullmatch(_GROUPED[","], cell) for cell in cells if _NUMBER["."].fullmatch(cell)
     ):

@@ -35,7 +35,7 @@ class ExcelTable:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # about styles and extensions
-                sheets = pd.read_excel(path, sheet_name=None, engine="openpyxl")
+                sheets = pd.read_excel(path, sheet_name=None, dtype=object, engine="openpyxl")
         except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
             raise unreadable(path, error) from error
         filled = {name: sheet for name, sheet in sheets.items() if len(sheet)}

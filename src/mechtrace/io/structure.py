@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 MIN_BLOCK, MIN_REGIME_BLOCK = 3, 5
 #: A regime that nobody named has at most this many labels.
 MAX_UNNAMED_REGIMES = 20
+#: A regime column with more different values than this is a measurement, or text.
+MAX_REGIMES_IN_TABLE = 100
 #: A step of this many median steps is a pause between recordings.
 PAUSE = 20
 #: Ones among zeros that are rarer than this mark single rows.
@@ -207,6 +209,28 @@ class Structure:
             return False  # it changes on its own, and regimes change inside of its blocks
         sure = self.is_text(name) or self.rises_by_one(name)
         return True if sure else None
+
+    def may_name(self, name: str) -> bool:
+        """Tell whether a column that is named like ids can be one: in blocks, or interleaved."""
+        return self.in_blocks(name) or len(self.values(name)) < 2 or self.takes_turns(name)
+
+    def takes_turns(self, name: str) -> bool:
+        """Tell whether rows of several recordings alternate: each has a time but once."""
+        if self.time is None or self.time not in self.frame:
+            return False
+        twice = self.frame.duplicated([self.time]).any()
+        return bool(twice and not self.frame.duplicated([self.time, name]).any())
+
+    def wanders(self, name: str) -> bool:
+        """Whether numbers go up and down from row to row, as only measurements do."""
+        steps = np.diff(as_numbers(self.frame[name]).to_numpy(dtype=float, na_value=np.nan))
+        up, down = (steps > 0).mean(), (steps < 0).mean()
+        return bool(len(steps) >= MIN_BLOCK and min(up, down) > 0.2)
+
+    def is_label(self, name: str) -> bool:
+        """Whether a column named like a regime can be one: few words or whole numbers."""
+        few = len(self.values(name)) <= MAX_REGIMES_IN_TABLE
+        return few and (self.is_text(name) or not self.has_fractions(name))
 
     def labels_regimes(self, name: str) -> bool:
         """Tell whether words without a usual name label regimes: few ones, in long blocks."""

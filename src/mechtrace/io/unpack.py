@@ -60,5 +60,6 @@ def _parts(member: zipfile.ZipInfo) -> tuple[str, ...]:
 
 def _is_table(member: zipfile.ZipInfo) -> bool:
     """Tell whether a member is a table that somebody packed, not the litter of a system."""
-    hidden = any(part.startswith((".", "__MACOSX")) for part in _parts(member))
+    parts = [part for part in _parts(member) if part not in (".", "..")]
+    hidden = any(part.startswith((".", "__MACOSX")) for part in parts)
     return not member.is_dir() and not hidden and has_type(Path(member.filename), DATA_TYPES)
