@@ -339,7 +339,7 @@ def _with_name(reading: Reading, label: str) -> Panel:
 
 def _size(panel: Panel) -> str:
     """Describe series, rows, channels or pixels, and regimes."""
-    names = ", ".join(panel.channels[:8]) + (", ..." if len(panel.channels) > 8 else "")
+    names = ", ".join(panel.channels[:20]) + (", ..." if len(panel.channels) > 20 else "")
     several = "s" if len(panel.channels) != 1 else ""
     counts = f"{len(panel):,} series, {panel.rows:,} rows, "
     if panel.is_image:
