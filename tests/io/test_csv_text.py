@@ -109,7 +109,13 @@ def test_the_zone_is_that_of_the_first_date(tmp_path):
         "2024-10-27T02:59:59", "2024-10-27T03:00:00"
     ]  # fmt: skip
     panel.to_npz(tmp_path / "a.npz")
-    assert Panel.read(tmp_path / "a.npz").preparation.zone == "+02:00"
+    panel.to_csv(tmp_path / "b.csv")
+    for back in (
+        Panel.read(tmp_path / "a.npz"),
+        Panel.read(tmp_path / "b.csv", time="time", series="series"),
+    ):
+        assert back.preparation.zone == "+02:00"
+        np.testing.assert_array_equal(back.time, panel.time)
 
 
 # --- containers ----------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import csv
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,7 +15,7 @@ import numpy as np
 from .._runtime.process import atomic_path
 from ..errors import DataError, MissingDependency
 from .arrays import to_npz
-from .cells import shown
+from .cells import offset_of, shown
 from .csv_table import CsvTable, default_separator, open_text
 from .discover import TABLES, check_file, has_type, unknown_type, unreadable
 from .excel import ExcelTable
@@ -112,6 +113,9 @@ def to_frame(panel: Panel) -> pd.DataFrame:
     columns: dict[str, Any] = {"series": pd.Categorical.from_codes(panel.series_index(), names)}
     starts = np.repeat(panel.offsets[:-1], panel.lengths)
     columns["time"] = np.arange(panel.rows) - starts if panel.time is None else panel.time
+    if panel.preparation.zone is not None and panel.time is not None:
+        zone = timezone(offset_of(panel.preparation.zone))
+        columns["time"] = pd.Series(panel.time).dt.tz_localize(zone)
     if panel.codes is not None:
         regimes = pd.Index(panel.regimes, dtype=str)
         columns["regime"] = pd.Categorical.from_codes(panel.codes, regimes, ordered=True)
