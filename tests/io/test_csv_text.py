@@ -45,6 +45,14 @@ def test_a_commented_header_is_the_header(tmp_path):
     assert panel.values[:, 0].tolist() == [1.5, 2.5, 3.5]
 
 
+@pytest.mark.parametrize("first", ["#", "%CPU"])
+def test_a_header_may_begin_with_the_sign_of_a_comment(tmp_path, first):
+    rows = "".join(f"{k + 1.5},{k / 2},up,{k % 3}\n" for k in range(30))
+    reading = read_panel(put(tmp_path, f"{first},t,mode,x\n" + rows))
+    assert reading.header == (first, "t", "mode", "x")
+    assert len(reading.panel.values) == 30
+
+
 def test_the_hint_of_a_spreadsheet_is_the_separator(tmp_path):
     path = put(tmp_path, "sep=;\nt;x\n0;1,5\n1;2,5\n")
     assert read_panel(path).panel.values.tolist() == [[1.5], [2.5]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -171,7 +172,7 @@ class CsvTable:
             if record and not (len(record) == 1 and not record[0].strip()):
                 if header:
                     record = [cell.strip() for cell in record]
-                    record[0] = record[0].lstrip("#% ") or record[0]
+                    record[0] = re.sub(r"^(#\s*(?=\w)|%\s+)", "", record[0])
                 yield start, record
                 header = False
             start = self._skipped + reader.line_num + 1

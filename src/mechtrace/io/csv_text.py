@@ -111,8 +111,8 @@ def _separator_score(lines: Sequence[str], separator: str) -> tuple[bool, float,
 def preamble(lines: Sequence[str]) -> int:
     """Count the comments, the hint sep=; of a spreadsheet, and blank lines between them.
 
-    The last comment is the header if it looks like one: as many cells as below it, all of which
-    are numbers.
+    The last comment is the header if it looks like one: as many cells as below it, of which some
+    are numbers there, and none here.
     """
     count = 0
     for k, line in enumerate(lines):
@@ -123,7 +123,8 @@ def preamble(lines: Sequence[str]) -> int:
     if count and lines[count - 1].startswith(COMMENTS) and count < len(lines):
         below = re.split(r"[,;\t|]", lines[count].strip())
         above = re.split(r"[,;\t|]", lines[count - 1].strip())
-        if len(above) == len(below) > 1 and all(_is_number(cell) for cell in below):
+        words = not any(map(_is_number, above))
+        if len(above) == len(below) > 1 and words and any(map(_is_number, below)):
             return count - 1
     return count
 
