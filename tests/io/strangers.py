@@ -254,7 +254,7 @@ def strangers() -> dict[str, Stranger]:
             save(_with(probe=run * 7 % 12, mode=state)),
             question="probe.*--series probe.*--channels"),
         "two columns that may be the regime": Stranger(
-            save(_with(t=base["t"], run=run, oil=np.repeat(["A", "B"], len(base) // 2),
+            save(_with(t=base["t"], run=run, oil=np.repeat([*"ABAB"], len(base) // 4),
                        valve=state)),
             question="--regime oil.*--regime valve"),
     }  # fmt: skip

@@ -13,7 +13,7 @@ def _set(words: str) -> frozenset[str]:
 #: Usual names of these columns, in order of preference.
 USUAL_NAMES = {
     "time": (
-        "time", "t", "timestamp", "datetime", "date", "seconds", "elapsed", "frame", "ts",
+        "time", "t", "timestamp", "datetime", "date", "seconds", "elapsed", "frame", "ts", "sec",
         "zeit", "zeitstempel", "datum", "时间", "时间戳", "日期时间", "采样时间", "日期",
     ),
     "series": (
@@ -32,7 +32,8 @@ CLOCKS = {*USUAL_NAMES["time"], *USUAL_NAMES["series"], "index", "sample", "step
 #: Last words of names that count or name things; German and Chinese compounds end in them.
 ID_WORDS = _set(
     "id ids nr no num number nummer run runs trial session file filename recording experiment exp"
-    " test sequence series episode batch cycle job key index lauf versuch messung messreihe"
+    " test sequence series episode batch cycle job key index sample meas measurement"
+    " lauf versuch messung messreihe"
     " aufnahme datei zyklus runid testid fileid trialid batchid expid"
 )
 ID_ENDINGS = ("nummer", "nr", "编号", "序号", "批号", "批次", "试验", "实验", "文件")

@@ -166,6 +166,8 @@ class ColumnRoles:
         if told:
             return
         found = [n for n in free if seen.labels_regimes(n) and not names_group(n)]
+        again = [name for name in found if not seen.in_one_block_each(name)]
+        found = again or found  # labels come back, names of recordings do not
         if len(found) > 1:
             options = " or ".join(f"--regime {_word(name)}" for name in found)
             names = " and ".join(shown(name) for name in found)
@@ -209,8 +211,8 @@ class ColumnRoles:
                 self.left_out[name] = "same throughout each series"
             elif MIN_BLOCK * frame.groupby([*chosen, name]).ngroups <= len(frame):
                 chosen.append(name)  # trials counted anew for each subject
-        if not chosen and self.channels is None:
-            chosen = self._by_structure(seen, source)
+        if self.channels is None and all(map(names_group, chosen)):  # machines hold recordings
+            chosen = self._by_structure(seen, source) or chosen
         self.series = chosen[0] if chosen else None
         if len(chosen) > 1:
             names = [name for name in frame.columns if name in chosen]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 #: A time of day, as 8:05 or 08:05:30.5.
 _TIME_OF_DAY = re.compile(r"\s*\d{1,2}:\d\d(:\d\d([.,]\d+)?)?(\s*[AaPp][Mm])?\s*")
-_DATE = r"\s*\d{1,4}[-./年]\d{1,2}[-./月]\d{1,4}"
+_DATE = r"\s*\d{1,4}[-./年]\d{1,2}[-./月]\d{1,4}日?(?=$|[T\s])"
 
 
 def find_time(frame: pd.DataFrame, free: Sequence[str]) -> str | None:
