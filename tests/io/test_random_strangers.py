@@ -16,17 +16,8 @@ pytestmark = pytest.mark.fuzz
 SIZE = 10
 SERIES = ("run_id", "Run", "trial no", "experiment", "file", "VersuchNr", "ID", "session",
           "cycle_no", "Probe", "sample", "blob", "编号", "test_number", "batch", "Nr.")  # fmt: skip
-REGIMES = (
-    "mode",
-    "condition",
-    "Zustand",
-    "label",
-    "state",
-    "工况",
-    "fault_type",
-    "Befund",
-    "what",
-)
+REGIMES = ("mode", "condition", "Zustand", "label", "state", "工况",
+           "fault_type", "Befund")  # fmt: skip
 TIMES = ("time", "timestamp", "t", "Zeit", "Time (s)", "sec", "Date/Time", "时间", "")
 KINDS = ("plain", "coarse", "binary", "set-point", "integer", "slow")
 SENSORS = ("press", "flow", "temp", "vib", "I_mot", "valve", "level", "rpm")

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 FORMAT = "mechtrace"
-SCHEMA = 3  # `_upgraded` says what changed
+SCHEMA = 4  # `_upgraded` says what changed
 #: Former names of what is stored of an axis.
 AXIS_NAMES = {"block": "subspace", "cost": "rotation_loss"}
 #: What the readers of zip archives and headers raise on damaged ones.
@@ -265,6 +265,8 @@ def _upgraded(archive: Archive, schema: int) -> Archive:
             for old, new in (("conditional(", "prediction("), ("moments(", "window_moments(")):
                 text = text.replace(old, new)
             meta["evidence"] = json.loads(text)
+    if schema < 4 and "preparation" in meta:  # the time zone of dates
+        meta["preparation"] = {"zone": None} | meta["preparation"]
     return Archive(archive.kind, meta, tensors, arrays, archive.card)
 
 
