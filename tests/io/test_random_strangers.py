@@ -15,7 +15,8 @@ pytestmark = pytest.mark.fuzz
 #: Tables that one test reads.
 SIZE = 10
 SERIES = ("run_id", "Run", "trial no", "experiment", "file", "VersuchNr", "ID", "session",
-          "cycle_no", "Probe", "sample", "blob", "编号", "test_number", "batch", "Nr.")  # fmt: skip
+          "cycle_no", "Probe", "sample", "blob", "编号", "test_number", "batch",
+          "Nr.")  # fmt: skip
 REGIMES = ("mode", "condition", "Zustand", "label", "state", "工况",
            "fault_type", "Befund")  # fmt: skip
 TIMES = ("time", "timestamp", "t", "Zeit", "Time (s)", "sec", "Date/Time", "时间", "")
