@@ -28,7 +28,7 @@ USUAL_NAMES = {
 }  # fmt: skip
 ROLES = tuple(USUAL_NAMES)
 #: Columns with these names that increase throughout are not measurements.
-CLOCKS = {*USUAL_NAMES["time"], *USUAL_NAMES["series"], "index", "sample", "step"}
+CLOCKS = {*USUAL_NAMES["time"], *USUAL_NAMES["series"], "index", "sample", "step", "unnamed"}
 #: Last words of names that count or name things; German and Chinese compounds end in them.
 ID_WORDS = _set(
     "id ids nr no num number nummer run runs trial session file filename recording experiment exp"
