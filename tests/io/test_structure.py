@@ -129,3 +129,12 @@ def test_a_clock_that_no_one_can_read_restarts_nowhere():
     assert Structure(table, "t").clock is None
     assert not Structure(table, "t").pauses.any()
     assert not Structure(table, None).restarts.any()
+
+
+def test_naming_the_channels_changes_no_other_role(tmp_path):
+    table = frame(probe=RUN * 5 % 7, machine=RUN // 2)
+    table.to_csv(tmp_path / "a.csv", index=False)
+    whole, part = (read_panel(tmp_path / "a.csv", channels=c).panel for c in (None, ["y"]))
+    assert part.channels == ("y",)
+    assert part.names.tolist() == whole.names.tolist()
+    assert part.groups.tolist() == whole.groups.tolist()

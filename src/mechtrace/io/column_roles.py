@@ -211,7 +211,7 @@ class ColumnRoles:
                 self.left_out[name] = "same throughout each series"
             elif MIN_BLOCK * frame.groupby([*chosen, name]).ngroups <= len(frame):
                 chosen.append(name)  # trials counted anew for each subject
-        if self.channels is None and all(map(names_group, chosen)):  # machines hold recordings
+        if self.labelled and all(map(names_group, chosen)):  # machines hold recordings
             chosen = self._by_structure(seen, source) or chosen
         self.series = chosen[0] if chosen else None
         if len(chosen) > 1:
@@ -225,8 +225,8 @@ class ColumnRoles:
     def _by_structure(self, seen: Structure, source: str) -> list[str]:
         """Find a column whose blocks are recordings, whatever its name is."""
         taken = {self.time, *split_names(self.time), self.regime, self.group, *self.left_out}
-        free = [n for n in seen.frame.columns if n not in taken and n not in self.candidates]
-        free = [n for n in free if n not in seen.frame.attrs.get(INDEX, [])]
+        taken |= {*self.candidates, *(self.channels or ()), *seen.frame.attrs.get(INDEX, [])}
+        free = [name for name in seen.frame.columns if name not in taken]
         told = {name: seen.names_recordings(name, self.regime) for name in free}
         sure = [name for name, tells in told.items() if tells]
         if sure:
@@ -235,7 +235,7 @@ class ColumnRoles:
             self.sources["series"] = f"detected: {how}"
             return sure[:1]
         doubtful = [n for n, tells in told.items() if tells is None and not seen.is_text(n)]
-        if doubtful and self.labelled:
+        if doubtful and self.channels is None:
             what = "may name the recordings"
             raise self._question(seen, doubtful[0], what, "--series", source)
         return []
@@ -303,9 +303,9 @@ class ColumnRoles:
 
     def _resolve_group(self, seen: Structure, owner: np.ndarray | None) -> None:
         """Find what several recordings share by name: a machine, a person."""
-        if self.group is not None or owner is None or not self.labelled or self.channels:
+        if self.group is not None or owner is None or not self.labelled:
             return
-        taken = {self.time, *split_names(self.time), self.regime}
+        taken = {self.time, *split_names(self.time), self.regime, *(self.channels or ())}
         series = int(owner.max()) + 1
         for name in seen.frame.columns:
             if name in taken or not names_group(name, perhaps=True):
