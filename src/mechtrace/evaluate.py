@@ -125,20 +125,20 @@ class GroupFold(NamedTuple):
 
 
 def leave_groups_out(panel: Panel) -> Iterator[GroupFold]:
-    """Yield one fold per group with fully labelled series; all other groups share one.
+    """Yield one fold per group with labelled rows; all other groups share one.
 
-    Only fully labelled series are trained on. Without groups or labels it is a DataError.
+    Series without a label are not trained on. Without groups or labels it is a DataError.
     """
     if panel.groups is None or panel.codes is None:
         what = "there are no groups" if panel.groups is None else "there are no labels"
         raise DataError(what, where=panel.source, fix="name the columns: group=..., regime=...")
-    pure = np.logical_and.reduceat(panel.codes >= 0, panel.offsets[:-1])
+    known = np.logical_or.reduceat(panel.codes >= 0, panel.offsets[:-1])
     every = [str(name) for name in dict.fromkeys(panel.groups.tolist())]
-    taught = [name for name in every if pure[panel.groups == name].any()]
+    taught = [name for name in every if known[panel.groups == name].any()]
     alone = [name for name in every if name not in taught]
     for names in [*((name,) for name in taught), *([tuple(alone)] if alone else [])]:
         mine = np.isin(panel.groups, names)
-        yield GroupFold(names, np.flatnonzero(pure & ~mine), np.flatnonzero(mine))
+        yield GroupFold(names, np.flatnonzero(known & ~mine), np.flatnonzero(mine))
 
 
 def estimated_shares(paths: Trajectory | list[Trajectory]) -> list[EstimatedShares]:

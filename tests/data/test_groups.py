@@ -8,7 +8,8 @@ import pytest
 from scipy.signal import lfilter
 
 import mechtrace as mt
-from mechtrace.data.read import join_panels, read_inputs
+from mechtrace.data.join import join_panels
+from mechtrace.data.read import read_inputs
 from mechtrace.data.segments import runs_as_series, split_runs, training_runs
 from mechtrace.errors import DataError
 from mechtrace.evaluate import leave_groups_out

@@ -12,7 +12,7 @@ import pytest
 from mechtrace.data.panel import Panel
 from mechtrace.data.read import read_inputs, read_panel
 from mechtrace.errors import DataError
-from mechtrace.io import tables
+from mechtrace.io import csv_table
 
 
 def frame(rows: int = 6, **columns: object) -> pd.DataFrame:
@@ -238,7 +238,7 @@ def test_a_table_is_opened_and_its_dialect_detected_once(tmp_path, monkeypatch, 
 
     monkeypatch.setattr(builtins, "open", noting(opened, builtins.open))
     monkeypatch.setattr(pd, "read_parquet", noting(opened, pd.read_parquet))
-    monkeypatch.setattr(tables, "detect_dialect", noting(detected, tables.detect_dialect))
+    monkeypatch.setattr(csv_table, "detect_dialect", noting(detected, csv_table.detect_dialect))
     reading = read_inputs([tmp_path])
     assert len(reading.panel) == 8
     names = sorted(Path(str(path)).name for path in opened if str(path).endswith(suffix))
@@ -247,7 +247,7 @@ def test_a_table_is_opened_and_its_dialect_detected_once(tmp_path, monkeypatch, 
 
 
 def test_a_table_larger_than_the_sample_is_read_whole(tmp_path):
-    rows = 3 * tables.SAMPLE_LINES
+    rows = 3 * csv_table.SAMPLE_LINES
     table = pd.DataFrame({"t": np.arange(rows) * 0.5, "x": np.linspace(-1, 1, rows)})
     for name in ("a.csv", "a.csv.gz"):
         panel = read_panel(write(tmp_path, table, name)).panel

@@ -12,7 +12,7 @@ import pytest
 from mechtrace.data.panel import Panel
 from mechtrace.data.read import read_panel
 from mechtrace.errors import DataError
-from mechtrace.io.column_roles import USUAL_NAMES, detect_roles
+from mechtrace.io.column_names import USUAL_NAMES, detect_roles
 
 NOTHING: dict[str, str | None] = {"time": None, "series": None, "regime": None}
 
@@ -174,7 +174,7 @@ def test_blank_lines_before_the_header(tmp_path: Path) -> None:
         ("a.npz", None, "there is no such file"),
         ("a.csv", b"", "the file is empty"),
         ("a.csv", b"\n\n", "nothing but blank lines"),
-        ("a.csv", b"t,x\xff\n0,1\n", "not UTF-8"),
+        ("a.csv", b"t,x\x81\n0,1\n", "not UTF-8"),
         ("a.csv", b"t,x\n", "a header but no rows"),
         ("a.csv", b"t,run\n0,1\n", "channel"),
         ("a.csv.gz", b"no gzip at all", "cannot be read"),

@@ -11,7 +11,7 @@ import torch
 import mechtrace as mt
 from mechtrace.config import RunConfig
 from mechtrace.data import segments, standardise
-from mechtrace.data.read import join_panels
+from mechtrace.data.join import join_panels
 from mechtrace.errors import DataError
 from mechtrace.io import frames as frames_module
 from mechtrace.io.frames import (

@@ -64,6 +64,16 @@ def test_the_first_schema_is_upgraded() -> None:
     assert set(record.to_dict()) >= {"preparation", "health", "training"}
 
 
+def test_the_third_schema_is_upgraded(trained, tmp_path, monkeypatch) -> None:
+    trained.save(tmp_path / "new")
+    archive = model_file.read_archive(tmp_path / "new")
+    del archive.meta["preparation"]["zone"]
+    with monkeypatch.context() as patch:
+        patch.setattr(model_file, "SCHEMA", 3)
+        model_file.write_archive(tmp_path / "old", archive)
+    assert mt.load(tmp_path / "old").record_ == trained.record_
+
+
 @pytest.mark.filterwarnings("ignore::mechtrace.errors.FitWarning")
 def test_the_second_schema_is_upgraded(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("mechtrace.stage1.fit_run.validate_model", lambda *_: None)

@@ -34,8 +34,8 @@ def fit(
         list[Path] | None,
         typer.Argument(
             metavar="DATA",
-            help="Labelled recordings: files (.csv, .tsv, .parquet, .npz), folders, patterns in"
-            " quotes, videos or folders of images.",
+            help="Labelled recordings: files (.csv, .xlsx, .parquet, .npz, .zip), folders,"
+            " patterns in quotes, videos or folders of images.",
         ),
     ] = None,
     out: Annotated[
@@ -95,9 +95,10 @@ def fit(
 ) -> None:
     """Learn one mechanism per regime from labelled recordings.
 
-    Tables have one row per time step. The columns with time, recording and regime are detected
-    by their names and listed. Files without a column for the recording are one recording each;
-    without a regime column, the folder of a file names its regime.
+    Tables have one row per time step. The columns with time, recording, regime and group are
+    detected by their names and cells, and listed; in doubt the command asks. Files without a
+    column for the recording are one recording each; without a regime column, the folder of a file
+    names its regime.
 
     Training writes checkpoints to OUT.ckpt; after Ctrl-C or a crash, the same command with
     --resume continues from there, with --restart it begins again.

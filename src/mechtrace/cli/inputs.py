@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DataError
-from ..io.column_roles import ROLES
+from ..io.column_names import ROLES
 from .options import named
 
 if TYPE_CHECKING:
@@ -55,9 +55,22 @@ def read_labelled(data: Sequence[Path], reading: dict[str, Any]) -> Reading:
         if found.panel.is_image:
             what, fix = "the recordings have no regime", "put those of each regime into a folder"
         raise DataError(what, where=found.panel.source, fix=fix)
+    found = _divided(found)
     logger.info(found.summary)
     # before a trend or an average spreads an absurd cell over others
     return found._replace(panel=preparation.apply(checked_for_training(found.panel)))
+
+
+def _divided(found: Reading) -> Reading:
+    """Divide one long recording where its regime changes, so that parts can be held out."""
+    from ..data.join import split_at_regimes
+
+    parts = split_at_regimes(found.panel)
+    if parts is found.panel:
+        return found
+    regime = found.roles.get("regime") or "the regime"
+    split = f"one recording, split where {regime} changes or time leaps: {len(parts)} parts"
+    return found._replace(panel=parts, notes=found.notes | {"split": split})
 
 
 def model_and_data(

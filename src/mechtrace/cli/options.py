@@ -108,8 +108,8 @@ Data = Annotated[
     list[Path],
     typer.Argument(
         metavar="DATA",
-        help="Recordings: files (.csv, .tsv, .parquet, .npz), folders, patterns in quotes, videos"
-        " or folders of images.",
+        help="Recordings: files (.csv, .xlsx, .parquet, .npz, .zip), folders, patterns in quotes,"
+        " videos or folders of images.",
     ),
 ]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A trained model.")]
@@ -176,7 +176,8 @@ RECOVERY: Options = {
     ),
     "anchor": _option(
         list[str] | None, None,
-        "Interval with a known regime, to remove a constant offset. Repeatable.",
+        "Interval with a known regime, to remove a constant offset (on dates: seconds from the"
+        " first, or FROM..TO). Repeatable.",
         metavar="FROM:TO=REGIME",
     ),
     "estimate_offset": _option(

@@ -59,9 +59,8 @@ def recover(
       mechtrace recover gait.mechtrace 'new/*.csv' --out alpha.parquet --json -
       mechtrace recover gait.mechtrace new.csv --anchor 0:2=walk --level 0.95 -o alpha.csv
     """
-    from dataclasses import asdict
-
     from ..io.tables import check_table, write_frames
+    from ..stage2.events import event_record
     from ..stage2.trajectory import write_curves
     from ..viz.narrative import judged
     from ..viz.report import Results, check_available
@@ -94,7 +93,7 @@ def recover(
     if json_file is not None:
         of = dict(zip((path.name for path in paths), diagnoses, strict=True))
         events = {
-            path.name: [asdict(e) for e in path.events(minimum=2)]
+            path.name: [event_record(e, path.zone) for e in path.events(minimum=2)]
             if of[path.name].off is None
             else []
             for path in paths

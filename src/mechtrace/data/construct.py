@@ -11,9 +11,9 @@ import numpy as np
 
 from ..errors import DataError
 from ..io.arrays import array_parts, npz_parts, picture_parts
-from ..io.column_roles import frame_parts
 from ..io.discover import check_file, has_type
 from ..io.frames import Frames
+from ..io.long_format import frame_parts
 from ..io.parts import Roles
 from ..io.tables import open_table, table_parts
 

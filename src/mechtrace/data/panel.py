@@ -21,6 +21,7 @@ from ..io.frames import Frames, index_rows, row_chunks, take_rows
 from ..io.parts import Parts, Preparation, check_fields, check_increasing, series_of_rows
 from . import construct
 from .construct import PathLike
+from .steps import USUAL_LIMIT, longest_step, time_steps
 from .views import Series, finite_rows, subset
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class Panel:
     names : ndarray
         Name of each series.
     time : ndarray, optional
-        Time stamp of each row, increasing inside each series: numbers, or naive UTC dates as
+        Time stamp of each row, increasing inside each series: numbers, or naive dates as
         datetime64[ns]. None counts the rows of each series from 0.
     codes : ndarray, optional
         Position in `regimes` of each row's label, -1 where unlabelled.
@@ -211,24 +212,26 @@ class Panel:
     def max_step(self) -> float:
         """Largest step in time (seconds for dates) that continues a series.
 
-        The gap set by the user, or 1.5 times `usual_step`.
+        The gap set by the user, or 1.5 times `usual_step`; more where steps of two to five usual
+        ones are regular, as those of a logger that is late now and then.
         """
         limit = self.default_gap if self.gap is None else self.gap
-        return 1.5 * self.usual_step if limit is None else float(limit)
+        if limit is not None:
+            return float(limit)
+        return USUAL_LIMIT if self.time is None else longest_step(self._inner_steps)
 
     @cached_property
     def usual_step(self) -> float:
         """Median step in time inside the series (seconds for dates); infinite for single rows."""
         if self.time is None:
             return 1.0
-        steps = _time_steps(self.time)[~self._starts()[1:]]
-        return float(np.median(steps)) if len(steps) else float("inf")
+        return float(np.median(self._inner_steps)) if len(self._inner_steps) else float("inf")
 
     def steps(self) -> np.ndarray:
         """Return the time since the row before (seconds for dates), 0 where a series starts."""
         out = np.ones(self.rows)
         if self.time is not None:
-            out[1:] = _time_steps(self.time)
+            out[1:] = time_steps(self.time)
         out[self._starts()] = 0.0
         return out
 
@@ -241,7 +244,7 @@ class Panel:
         slack = 1e-9 * self.max_step
         if self.time.dtype.kind == "f":
             slack += 4 * float(np.spacing(np.abs(self.time).max(initial=0)))
-        broken[1:] |= _time_steps(self.time) > self.max_step + slack
+        broken[1:] |= time_steps(self.time) > self.max_step + slack
         return broken
 
     def observed(self) -> np.ndarray:
@@ -345,6 +348,11 @@ class Panel:
     # --- cached lookups --------------------------------------------------------------------
 
     @cached_property
+    def _inner_steps(self) -> np.ndarray:
+        """Steps in time inside the series (seconds for dates)."""
+        return np.ones(0) if self.time is None else time_steps(self.time)[~self._starts()[1:]]
+
+    @cached_property
     def _observed(self) -> np.ndarray:
         finite = finite_rows(self.values)
         finite.setflags(write=False)
@@ -367,10 +375,3 @@ class Panel:
         starts = np.zeros(self.rows, dtype=bool)
         starts[self.offsets[:-1]] = True
         return starts
-
-
-def _time_steps(time: np.ndarray) -> np.ndarray:
-    """Return steps in time as floats, in seconds for dates."""
-    if time.dtype.kind == "M":
-        return np.diff(time.view(np.int64)) / 1e9
-    return np.diff(time).astype(np.float64)

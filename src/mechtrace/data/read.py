@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -11,27 +11,31 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..errors import DataError
-from ..io.cells import listed, natural_key, shown
-from ..io.column_roles import (
-    ROLES,
-    ColumnRoles,
-    frame_parts,
-    with_index_columns,
-    with_trimmed_header,
-    with_trimmed_names,
-)
+from ..io.cells import listed, shown
+from ..io.column_names import ROLES, names_group, names_regime
+from ..io.column_roles import MIN_GROUPS, ColumnRoles
 from ..io.discover import (
     TABLES,
     file_labels,
     file_stem,
     find_inputs,
     has_type,
+    hive_columns,
     recording_names,
     resolved,
+    words_of_names,
 )
-from ..io.frames import concatenate_rows, parse_size
+from ..io.frames import parse_size
+from ..io.long_format import (
+    frame_parts,
+    with_index_columns,
+    with_trimmed_header,
+    with_trimmed_names,
+)
 from ..io.parts import Roles
 from ..io.tables import TableSource, open_table
+from ..io.unpack import unpacked
+from .join import constant_in_series, join_panels
 from .panel import Panel
 
 if TYPE_CHECKING:
@@ -55,6 +59,8 @@ class Reading(NamedTuple):
         Columns that were not read, and why.
     header : tuple of str
         All columns of the (first) file.
+    constants : mapping
+        Cells of columns without a role that have the same words or whole number in all rows.
     """
 
     panel: Panel
@@ -62,6 +68,7 @@ class Reading(NamedTuple):
     notes: dict[str, str]
     left_out: dict[str, str]
     header: tuple[str, ...] = ()
+    constants: Mapping[str, str] = MappingProxyType({})
 
     @property
     def summary(self) -> str:
@@ -117,17 +124,18 @@ def read_panel(
         panel = panel if channels is None else with_channels(panel, channels)
         return Reading(panel, Roles(), {}, {})
     with open_table(path) as table:
-        columns = ColumnRoles.from_header(
-            table.header, channels, labelled, given, group, model_roles
-        )
-        frame = table.frame(columns.text_columns())
-        reading = _read(frame, columns, missing, gap, table)
+        folders = {k: v for k, v in hive_columns(path).items() if k not in table.header}
+        header = [*table.header, *folders]
+        columns = ColumnRoles.from_header(header, channels, labelled, given, group, model_roles)
+        frame = table.frame(name for name in columns.text_columns() if name not in folders)
+        reading = _read(frame.assign(**folders), columns, missing, gap, table)
     if columns.series is None:
         panel = replace(reading.panel, names=np.array([file_stem(path)]))
         reading = reading._replace(panel=panel)
-    if has_type(path, (".csv", ".csv.gz")) and str(table.dialect):
-        reading.notes["dialect"] = f"{table.dialect} (detected)"
-    return reading._replace(header=tuple(table.header))
+    dialect = str(table.dialect) if has_type(path, (".csv", ".csv.gz")) else ""
+    if remarks := ", ".join(filter(None, [dialect, *table.remarks])):
+        reading.notes["dialect"] = f"{remarks} (detected)"
+    return reading._replace(header=tuple(header))
 
 
 def read_frame(
@@ -150,16 +158,19 @@ def _read(
     table: TableSource | None = None,
 ) -> Reading:  # fmt: skip
     origin = ("DataFrame",) if table is None else (table.path.name, table.row_name)
-    frame = columns.resolve(with_trimmed_names(frame, columns.text_columns(), origin[0]))
+    frame = columns.resolve(
+        with_trimmed_names(frame, columns.text_columns(), origin[0]), origin[0]
+    )
     roles = Roles(
         time=columns.time, series=columns.series, regime=columns.regime, group=columns.group,
         channels=columns.channels, missing=missing, gap=gap,
     )  # fmt: skip
     panel = Panel.from_parts(frame_parts(frame, roles, *origin))
-    if columns.restarts:
+    if columns.series == " ":  # numbered where the time goes back
         roles["series"] = None
         panel = replace(panel, preparation=replace(panel.preparation, series=None))
-    return Reading(panel, roles, columns.notes(), columns.left_out)
+    constants = columns.constants(frame)
+    return Reading(panel, roles, columns.notes(), columns.left_out, constants=constants)
 
 
 def read_inputs(
@@ -197,16 +208,34 @@ def read_inputs(
     DataError
         If there is no data, or a file, a column or a cell cannot be used.
     """
-    files, recordings = find_inputs(sources)
+    found, recordings = find_inputs(sources)
     if recordings:
         return _read_pictures(recordings, labelled, size, gap)
     options: dict[str, Any] = {
         "missing": missing, "gap": gap, "labelled": labelled, "group": group, **given,
     }  # fmt: skip
+    with unpacked(found) as files:
+        reading = _read_files(files, channels, model_roles, options)
+    constant = constant_in_series(reading.panel) if channels is None and reading.header else []
+    kept = [name for name in reading.panel.channels if name not in constant]
+    if len(found) == len(files) == 1 or not constant or not kept:
+        return reading
+    notes = reading.notes | {"constant": f"same throughout each series: {listed(constant, 5)}"}
+    return reading._replace(panel=with_channels(reading.panel, kept), notes=notes)
+
+
+def _read_files(
+    files: Sequence[Path],
+    channels: Sequence[str] | None,
+    model_roles: Mapping[str, str | None],
+    options: dict[str, Any],
+) -> Reading:
+    """Read files one after the other, all with the roles that are detected in the first."""
+    labelled = options["labelled"]
     first = read_panel(files[0], channels=channels, model_roles=model_roles, **options)
     if len(files) == 1:
         return first
-    as_first = {role: first.roles.get(role) for role in ROLES} if first.roles else {}
+    as_first = {role: first.roles.get(role) for role in (*ROLES, "group")} if first.roles else {}
     readings = [first]
     for path in files[1:]:
         roles = as_first if has_type(path, TABLES) else dict.fromkeys(ROLES)
@@ -217,9 +246,17 @@ def read_inputs(
     if notes and first.roles.get("series") is None:
         notes["series"] = notes["series"].replace("no series", "one series per file")
     regimes = None
-    folders = [resolved(path).parent.name for path in files]
-    if labelled and len(set(folders)) > 1 and not any(panel.labelled for panel in panels):
-        regimes, notes["regime"] = folders, "regime = name of the folder (detected)"
+    if labelled and not any(panel.labelled for panel in panels):
+        regimes, how = _regimes_of_files(files, readings)
+        notes |= {"regime": how} if how else {}
+    if labelled and not any(panel.groups is not None for panel in panels):
+        name, groups = _constant_cells(readings, names_group_perhaps, MIN_GROUPS)
+        if name:
+            notes["group"] = f"group = {name} (detected)"
+            panels = [
+                replace(panel, groups=np.repeat(np.str_(group), len(panel)))
+                for panel, group in zip(panels, groups, strict=True)
+            ]
     headers = [set(reading.header) - {""} for reading in readings if reading.header]
     extra = sorted(set().union(*headers) - headers[0]) if headers and channels is None else []
     if extra:
@@ -228,85 +265,41 @@ def read_inputs(
     return first._replace(panel=join_panels(panels, labels, source, regimes), notes=notes)
 
 
-def join_panels(
-    panels: Sequence[Panel],
-    labels: Sequence[str],
-    source: str,
-    regimes: Sequence[str] | None = None,
-) -> Panel:
-    """Join panels; where names of series repeat, each gets the label of its panel in front.
+def _regimes_of_files(
+    files: Sequence[Path], readings: Sequence[Reading]
+) -> tuple[list[str] | None, str]:
+    """Find the regime of each file: its folder, a cell that is the same throughout, its name."""
+    folders = [resolved(path).parent.name for path in files]
+    if len(set(folders)) > 1:
+        return folders, "regime = name of the folder (detected)"
+    for named in (names_regime, None):
+        name, cells = _constant_cells(readings, named, 2)
+        if name:
+            return cells, f"regime = {name} (detected)"
+    kinds = words_of_names([file_stem(path) for path in files])
+    return (kinds, "regime = words of the file names (detected)") if kinds else (None, "")
 
-    `regimes` names one regime for each panel, for data without labels.
+
+def _constant_cells(
+    readings: Sequence[Reading], named: Callable[[str], bool] | None, least: int
+) -> tuple[str, list[str]]:
+    """Find a column that has one value in each file, and fewer values than there are files.
+
+    Without `named` it has to be the only one with words.
     """
-    first = panels[0]
-    for panel in panels[1:]:
-        if panel.shape != first.shape or panel.channels != first.channels:
-            what = f"the channels are {listed(panel.channels, 8)}"
-            fix = f"give all files the channels {listed(first.channels, 8)} of {first.source}"
-            raise DataError(what, where=panel.source, fix=fix)
-    names = [name for panel in panels for name in panel.names.tolist()]
-    if len(set(names)) < len(names):
-        pairs = zip(labels, panels, strict=True)
-        names = [f"{label}/{name}" for label, panel in pairs for name in panel.names.tolist()]
-    codes, known = _codes(panels, regimes)
-    lengths = np.concatenate([panel.lengths for panel in panels])
-    return Panel(
-        values=concatenate_rows([panel.values for panel in panels]),
-        offsets=np.concatenate([[0], np.cumsum(lengths)]),
-        names=np.array(names),
-        time=_times(panels),
-        codes=codes,
-        regimes=known,
-        channels=first.channels,
-        gap=first.gap,
-        source=source,
-        groups=_groups(panels),
-        preparation=first.preparation,
-    )
+    found = {}
+    for name in readings[0].constants:
+        cells = [reading.constants.get(name, "") for reading in readings]
+        words = any(cell.strip(" +-.0123456789") for cell in cells)
+        if all(cells) and least <= len(set(cells)) < len(cells) and (named or words):
+            found[name] = cells
+    fits = [name for name in found if named is None or named(name)]
+    return (fits[0], found[fits[0]]) if len(fits) == 1 or (fits and named) else ("", [])
 
 
-def _groups(panels: Sequence[Panel]) -> np.ndarray | None:
-    """Return the groups of all series; None where some panel has none."""
-    found = [panel.groups for panel in panels if panel.groups is not None]
-    return np.concatenate(found) if len(found) == len(panels) else None
-
-
-def _times(panels: Sequence[Panel]) -> np.ndarray | None:
-    if all(panel.time is None for panel in panels):
-        return None
-    times = [
-        np.concatenate([panel.time_of(i) for i in range(len(panel))])
-        if panel.time is None
-        else panel.time
-        for panel in panels
-    ]
-    dates = [time.dtype.kind == "M" for time in times]
-    if any(dates) and not all(dates):
-        other = panels[dates.index(not dates[0])]
-        kinds = ("dates", "numbers") if dates[0] else ("numbers", "dates")
-        what = f"its times are {kinds[1]}, but those of {panels[0].source} are {kinds[0]}"
-        raise DataError(what, where=other.source, fix="use one kind in all files")
-    return np.concatenate(times)
-
-
-def _codes(
-    panels: Sequence[Panel], regimes: Sequence[str] | None
-) -> tuple[np.ndarray | None, tuple[str, ...]]:
-    """Return labels by name, as each panel numbers its own regimes."""
-    if regimes is not None:
-        names = sorted(set(regimes), key=natural_key)
-        one = [names.index(regime) for regime in regimes]
-        return np.repeat(one, [panel.rows for panel in panels]), tuple(names)
-    if not any(panel.labelled for panel in panels):
-        return None, ()
-    names = sorted({name for panel in panels for name in panel.regimes}, key=natural_key)
-    codes = [
-        np.full(panel.rows, -1)
-        if panel.codes is None
-        else np.array([*map(names.index, panel.regimes), -1])[panel.codes]
-        for panel in panels
-    ]
-    return np.concatenate(codes), tuple(names)
+def names_group_perhaps(name: str) -> bool:
+    """Tell whether a column is named like machines, people or parts of machines."""
+    return names_group(name, perhaps=True)
 
 
 def _read_pictures(
@@ -346,7 +339,7 @@ def _with_name(reading: Reading, label: str) -> Panel:
 
 def _size(panel: Panel) -> str:
     """Describe series, rows, channels or pixels, and regimes."""
-    names = ", ".join(panel.channels[:8]) + (", ..." if len(panel.channels) > 8 else "")
+    names = ", ".join(panel.channels[:20]) + (", ..." if len(panel.channels) > 20 else "")
     several = "s" if len(panel.channels) != 1 else ""
     counts = f"{len(panel):,} series, {panel.rows:,} rows, "
     if panel.is_image:

@@ -14,7 +14,7 @@ import numpy as np
 
 from .._runtime.process import atomic_path
 from ..errors import DataError
-from .cells import Locator, encode_regimes, first, listed, parse_time, shown
+from .cells import Locator, encode_regimes, first, listed, parse_stamps, shown
 from .discover import IMAGES, check_file, find_recordings, recording_names, resolved, unreadable
 from .frames import Frames, Size, concatenate_rows, other_size, read_recording, row_chunks
 from .npz import read_members, stored_preparation
@@ -58,17 +58,21 @@ def array_parts(
     if regime is not None:
         codes, regimes = _regimes(regime, lengths, source)
     locator = _locator(source, offsets, values.shape[1:])
+    stamps: tuple[np.ndarray | None, str | None] = (None, None)
+    if time is not None:
+        stamps = parse_stamps(_times(time, lengths, source), "time", locator)
     parts = Parts(
         values=values,
         offsets=offsets,
         names=names,
-        time=None if time is None else parse_time(_times(time, lengths, source), "time", locator),
+        time=stamps[0],
         codes=codes,
         regimes=regimes,
         channels=channels,
         gap=gap,
         source=source,
         groups=groups,
+        preparation=Preparation(zone=stamps[1]),
     )
     return finish(parts, missing, locator)
 
@@ -268,7 +272,8 @@ def npz_parts(path: Path, mmap: bool, missing: str | None, gap: float | None) ->
     missing = missing or ("gap" if "offsets" in arrays else "error")
     gap = stored.get("gap") if gap is None else gap
     parts = array_parts(**arrays, missing=missing, gap=gap, source=path.name)
-    return Parts(**parts, default_gap=stored.get("default_gap"), preparation=preparation)
+    parts |= Parts(default_gap=stored.get("default_gap"), preparation=preparation)  # type: ignore[typeddict-item]
+    return parts
 
 
 def to_npz(panel: Panel, path: Path) -> None:

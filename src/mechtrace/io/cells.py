@@ -6,6 +6,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 MAX_REGIMES = 32_000  # codes are int16
 #: 31.01.2024: with points in between, the day comes first.
 DAY_FIRST = r"^(\d\d)\.(\d\d)\.(\d{4})\b"
+SHORT_DAY_FIRST = r"^\s*(?P<day>\d\d?)\.(?P<month>\d\d?)\.(?P<year>\d{4})\b"
+YEAR_FIRST = r"^\s*(?P<year>\d{4})[-/.年](?P<month>\d\d?)[-/.月](?P<day>\d\d?)日?"
+#: 31/1/2024 or 1/31/2024: which of the two, other dates tell.
+SLASHED = r"^\s*(\d{1,2})/(\d{1,2})/\d{4}"
 #: Around names, they are typing errors or padding; a line break is neither.
 BLANKS = " \t\u00a0\ufeff"
 #: 12:30:00Z, 12:30+02:00: a time of day with a time zone.
@@ -138,29 +143,57 @@ def first(mask: np.ndarray) -> int:
 
 
 def parse_time(stamps: Any, column: str, locator: Locator) -> np.ndarray:
-    """Return time stamps as numbers or datetime64[ns], with time zones as naive UTC."""
+    """Return time stamps as numbers or datetime64[ns]: see `parse_stamps`."""
+    return parse_stamps(stamps, column, locator)[0]
+
+
+def parse_stamps(stamps: Any, column: str, locator: Locator) -> tuple[np.ndarray, str | None]:
+    """Return time stamps as numbers or datetime64[ns], and the UTC offset of the first.
+
+    Dates with a time zone become naive dates in that offset, also those after a change of it.
+    """
     import pandas as pd
 
     stamps = pd.Series(stamps)
     absent, fix = stamps.isna().to_numpy(), "fill it or remove the row"
     locator.refuse(absent, lambda row: f"no time in {locator.cell(row, column)}", fix)
+    zone = None
     if isinstance(stamps.dtype, pd.DatetimeTZDtype):
+        zone = offset_text(stamps.iloc[0].utcoffset()) if len(stamps) else None
         stamps = stamps.dt.tz_convert("UTC").dt.tz_localize(None)
     plain = stamps.to_numpy()
     if plain.dtype.kind not in "biufM":  # text, and objects that read well as text
-        plain = _from_text(stamps.astype(str), column, locator)
+        plain, zone = _from_text(stamps.astype(str), column, locator)
     if plain.dtype.kind == "M":
         outside = (plain < np.datetime64("1678")) | (plain >= np.datetime64("2262"))
         what = "the date {} is outside the years 1678 to 2261".format
         locator.refuse(outside, lambda row: what(plain[row]), "give the time as numbers")
         # One unit for all dates, so that the same data has one fingerprint in every format.
-        return plain.astype("datetime64[ns]", copy=False)
+        found = plain.astype("datetime64[ns]", copy=False)
+        return (found if zone is None else found + np.timedelta64(offset_of(zone))), zone
     endless, fix = ~np.isfinite(plain), "write a number or remove the row"
     locator.refuse(endless, lambda row: f"infinite time in {locator.cell(row, column)}", fix)
-    return plain.astype(np.int64) if plain.dtype.kind == "b" else plain
+    return (plain.astype(np.int64) if plain.dtype.kind == "b" else plain), None
 
 
-def _from_text(texts: pd.Series, column: str, locator: Locator) -> np.ndarray:
+def offset_text(offset: timedelta) -> str:
+    """Write an offset from UTC.
+
+    >>> offset_text(timedelta(hours=5.5)), offset_text(timedelta(hours=-3))
+    ('+05:30', '-03:00')
+    """
+    minutes = round(offset.total_seconds() / 60)
+    return f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02}:{abs(minutes) % 60:02}"
+
+
+def offset_of(zone: str) -> timedelta:
+    """Return the offset of +05:30, -0330, +01 or Z."""
+    digits = re.sub(r"\D", "", zone).ljust(4, "0")
+    minutes = 60 * int(digits[:2]) + int(digits[2:4])
+    return timedelta(minutes=-minutes if zone.startswith("-") else minutes)
+
+
+def _from_text(texts: pd.Series, column: str, locator: Locator) -> tuple[np.ndarray, str | None]:
     import pandas as pd
 
     def quoted(row: int) -> str:
@@ -169,8 +202,8 @@ def _from_text(texts: pd.Series, column: str, locator: Locator) -> np.ndarray:
     numbers = pd.to_numeric(texts, errors="coerce")
     is_number = numbers.notna().to_numpy()
     if is_number.all():
-        return numbers.to_numpy()
-    texts = texts.str.replace(DAY_FIRST, r"\3-\2-\1", regex=True)
+        return numbers.to_numpy(), None
+    texts = _year_first(texts)
     dates = pd.to_datetime(texts, format="ISO8601", utc=True, errors="coerce")
     bad = dates.isna().to_numpy() & ~is_number
     fix = "write dates as in 2024-01-31 or 2024-01-31T12:30:00"
@@ -183,4 +216,37 @@ def _from_text(texts: pd.Series, column: str, locator: Locator) -> np.ndarray:
         pair = f"{quoted(first(zoned))}, but {quoted(first(~zoned))}"
         fix = "write all of them with a time zone, or none"
         raise locator.error(f"times with and without a time zone are mixed: {pair}", fix)
-    return dates.dt.tz_localize(None).to_numpy()
+    offset = re.search(r"(?i)(z|[+-]\d\d(?::?\d\d)?)\s*$", texts.iloc[0]) if zoned.all() else None
+    zone = offset_text(offset_of(offset[1])) if offset else None
+    return dates.dt.tz_localize(None).to_numpy(), zone
+
+
+def _year_first(texts: pd.Series) -> pd.Series:
+    """Write dates as 2024-01-31: from 31.1.2024, 2024/1/31, 2024年1月31日, and 31/1/2024.
+
+    With slashes, the day comes first if some first number is above twelve, the month if some
+    second number is; otherwise such dates stay as they are, and are refused.
+    """
+
+    def padded(found: re.Match[str]) -> str:
+        year, month, day = (found[k] for k in ("year", "month", "day"))
+        return f"{year}-{int(month):02}-{int(day):02}"
+
+    first = texts.iloc[0]
+    slashed = re.match(SLASHED, first)
+    if slashed:
+        parts = texts.str.extract(SLASHED).dropna().astype(int)
+        day_first, month_first = (parts[0] > 12).any(), (parts[1] > 12).any()
+        if len(parts) != len(texts) or day_first == month_first:
+            return texts
+        order = ("day", "month") if day_first else ("month", "day")
+        pattern = rf"^\s*(?P<{order[0]}>\d{{1,2}})/(?P<{order[1]}>\d{{1,2}})/(?P<year>\d{{4}})"
+    elif re.match(YEAR_FIRST, first) and not re.match(r"\d{4}-\d\d-\d\d", first):
+        pattern = YEAR_FIRST
+    else:
+        texts = texts.str.replace(DAY_FIRST, r"\3-\2-\1", regex=True)
+        pattern = SHORT_DAY_FIRST
+        if not texts.str.match(pattern).any():
+            return texts
+    found = texts.str.replace(pattern, padded, regex=True)
+    return found.str.replace(r"(?<=-\d\d)\s+(\d):", r" 0\1:", regex=True)

@@ -1,66 +1,40 @@
-"""The columns of a table in long format: which role each plays, and their cells as Parts."""
+"""The roles of the columns of a table in long format: from names first, then from the cells."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..errors import DataError
-from .cells import (
-    BLANKS,
-    Locator,
-    encode_names,
-    encode_regimes,
-    listed,
-    parse_time,
-    refuse_repeated,
-    shown,
-    trimmed,
+from .cells import name_text, shown
+from .column_names import (
+    MARK_WORDS,
+    ROLES,
+    USUAL_NAMES,
+    detect_roles,
+    names_clock,
+    names_group,
+    names_regime,
+    names_things,
+    split_names,
+    usual,
+    without_unit,
+    words,
 )
-from .parts import Parts, Preparation, Roles, finish
+from .long_format import INDEX
+from .structure import MAX_REGIMES_IN_TABLE, MIN_BLOCK, Structure, as_numbers
+from .time_columns import date_and_clock, find_time, join_cells
 
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Usual names of these columns, in order of preference.
-USUAL_NAMES = {
-    "time": ("time", "t", "timestamp", "datetime", "date", "seconds", "elapsed", "frame"),
-    "series": ("series", "run", "trial", "recording", "sequence", "subject", "id", "unit"),
-    "regime": (
-        "regime", "mode", "label", "state", "condition", "phase", "class", "activity", "stage",
-    ),
-}  # fmt: skip
-ROLES = tuple(USUAL_NAMES)
-#: Columns with these names that increase throughout are not measurements.
-CLOCKS = {*USUAL_NAMES["time"], *USUAL_NAMES["series"], "index", "sample", "step"}
-#: Key of `DataFrame.attrs` for the columns that were levels of the index.
-INDEX = "mechtrace index"
-#: Columns do not name the series if together they would make shorter ones on average.
-MIN_SERIES_ROWS = 3
-#: A detected regime column with more different values than this is a measurement, or text.
-MAX_DETECTED_REGIMES = 100
-
-
-def detect_roles(names: Sequence[str], given: dict[str, str | None]) -> dict[str, str | None]:
-    """Fill the roles that were not given, by the usual names of columns.
-
-    >>> detect_roles(["T", "run", "x1"], {"time": None, "series": None, "regime": None})
-    {'time': 'T', 'series': 'run', 'regime': None}
-    """
-    taken = {name for name in given.values() if name is not None}
-    return {
-        role: given.get(role) or next(iter(_usual(names, role, taken)), None) for role in ROLES
-    }
-
-
-def _usual(names: Sequence[str], role: str, taken: set[str]) -> list[str]:
-    """Columns with a usual name of this role, preferred names first."""
-    lower = {_without_unit(name): name for name in reversed(names) if name not in taken}
-    return [lower[name] for name in USUAL_NAMES[role] if name in lower]
+#: Groups that are found are held out as a whole only if there are as many as this.
+MIN_GROUPS = 3
+#: A column that tells the regime in fewer rows than this may do so by chance.
+MIN_ROWS = 20
 
 
 @dataclass
@@ -73,10 +47,12 @@ class ColumnRoles:
     regime: str | None
     channels: list[str] | None
     candidates: list[str]  # for the series, if the first does not tell all rows apart
-    group: str | None = None  # never detected, as it decides what is held out together
+    group: str | None = None
+    labelled: bool = True  # whether a regime and groups are looked for
     from_model: frozenset[str] = frozenset()  # roles given by the model that the table is for
     left_out: dict[str, str] = field(default_factory=dict)  # columns, and why
     restarts: bool = False  # whether a new series begins wherever time goes back
+    sources: dict[str, str] = field(default_factory=dict)  # how a role was found, if not by name
 
     @classmethod
     def from_header(
@@ -93,41 +69,49 @@ class ColumnRoles:
         found: dict[str, str | None] = {
             role: name
             for role, name in model_roles.items()
-            if not given.get(role)
-            and name
-            and (name in free or set(_split_names(name)) <= set(free))
+            if not given.get(role) and name and (name in free or set(split_names(name)) <= {*free})
         }
         given = given | found
         roles = detect_roles(free, given)
+        if labelled and not roles["regime"]:
+            taken = {name for name in roles.values() if name}
+            named = [name for name in free if name not in taken and names_regime(name)]
+            roles["regime"] = next(iter(named), None)
         if not labelled:
             roles["regime"] = None
         taken = {name for role, name in roles.items() if name and role != "series"}
-        candidates = [] if given.get("series") else _usual(free, "series", taken)
+        candidates = [] if given.get("series") else usual(free, "series", taken)
+        if not given.get("series"):
+            named = [name for name in free if names_things(name) and name not in taken]
+            candidates += [name for name in named if name not in candidates]
         chosen = None if channels is None else list(channels)
         return cls(
             given, roles["time"], roles["series"], roles["regime"], chosen, candidates, group,
-            from_model=frozenset(found),
+            labelled, from_model=frozenset(found),
         )  # fmt: skip
 
     def text_columns(self) -> list[str | None]:
         """List the columns whose cells are names, even where they look like numbers."""
-        return [self.regime, self.group, *self.candidates, *_split_names(self.series)]
+        return [self.regime, self.group, *self.candidates, *split_names(self.series)]
 
-    def resolve(self, frame: pd.DataFrame) -> pd.DataFrame:
+    def resolve(self, frame: pd.DataFrame, source: str = "DataFrame") -> pd.DataFrame:
         """Revise detected roles by the cells, and list the channels."""
         if self.channels is None:
             frame = self._without_nameless(frame)
         if frame.columns.has_duplicates:
             return frame  # refused by frame_parts
-        detected = self.regime in frame and not self.given.get("regime")
-        if detected and frame[self.regime].nunique() > MAX_DETECTED_REGIMES:
-            self.regime = None
-        frame = self._resolve_series(frame)
+        frame = self._resolve_time(frame)
+        seen = Structure(frame, self.time)
+        self._resolve_regime(seen, source)
+        frame = self._resolve_series(frame, seen, source)
+        owner = self._owner(frame)
+        self._resolve_group(seen, owner)
         if self.channels is None:
             keys = {self.time, self.series, self.regime, self.group, *self.left_out}
-            keys |= {*_split_names(self.series), *frame.attrs.get(INDEX, [])}
+            keys |= {*split_names(self.series), *split_names(self.time)}
+            keys |= {*frame.attrs.get(INDEX, [])}
             free = [name for name in frame.columns if name not in keys]
-            self.channels = [name for name in free if self._is_channel(frame, name)]
+            self.channels = [name for name in free if self._is_channel(seen, name, owner)]
         return frame
 
     def _without_nameless(self, frame: pd.DataFrame) -> pd.DataFrame:
@@ -137,27 +121,134 @@ class ColumnRoles:
         self.left_out |= {f"column {k + 1}": "has no name" for k in nameless if filled[k]}
         return frame.loc[:, [name != "" for name in frame.columns]] if nameless else frame
 
-    def _resolve_series(self, frame: pd.DataFrame) -> pd.DataFrame:
+    # --- time ------------------------------------------------------------------------------
+
+    def _resolve_time(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Find the time by its cells where no name tells it; join a date and a time of day."""
+        if self.time is None:
+            unnamed = [name for name in self._free(frame) if name not in self.candidates]
+            self.time = find_time(frame, unnamed)
+            if self.time:
+                self.sources["time"] = "detected by its cells"
+        parts = split_names(self.time)
+        if self.time not in frame and len(parts) > 1 and set(parts) <= set(frame.columns):
+            return join_cells(frame, parts)
+        if self.given.get("time") or self.time is None:
+            return frame
+        pair = date_and_clock(frame, self.time, self._free(frame))
+        if not pair:
+            return frame
+        self.time = ",".join(pair)
+        return join_cells(frame, pair)
+
+    def _free(self, frame: pd.DataFrame) -> list[str]:
+        """List the columns that are neither channels nor the regime."""
+        return [n for n in frame.columns if n not in {*(self.channels or ()), self.regime}]
+
+    # --- regime ----------------------------------------------------------------------------
+
+    def _resolve_regime(self, seen: Structure, source: str) -> None:
+        """Take the first column named like a regime whose cells fit, else one by its cells."""
+        if not self.labelled or self.given.get("regime") or self.channels is not None:
+            if self.regime in seen.frame and not self.given.get("regime"):
+                assert self.regime is not None
+                many = len(seen.values(self.regime)) > MAX_REGIMES_IN_TABLE
+                self.regime = None if many else self.regime
+            return
+        taken = {self.time, *split_names(self.time), self.group}
+        free = [n for n in seen.frame.columns if n not in taken and n not in self.candidates]
+        free = [n for n in free if n not in seen.frame.attrs.get(INDEX, [])]
+        first = [name for name in usual(free, "regime", set()) if seen.is_label(name)]
+        named = [n for n in free if names_regime(n) and n not in first and seen.is_label(n)]
+        words = [name for name in named if seen.is_text(name)]
+        told = [name for name in [*first, *words] if len(seen.values(name)) > 1]
+        self.regime = next(iter([*told, *first]), None)
+        if told:
+            return
+        found = [n for n in free if seen.labels_regimes(n) and not names_group(n)]
+        again = [name for name in found if not seen.in_one_block_each(name)]
+        found = again or found  # labels come back, names of recordings do not
+        if len(found) > 1:
+            options = " or ".join(f"--regime {_word(name)}" for name in found)
+            names = " and ".join(shown(name) for name in found)
+            what = f"the columns {names} may both hold the regime"
+            raise DataError(what, where=source, fix=f"say {options}")
+        if found:
+            self.regime, self.sources["regime"] = found[0], "detected: few words in blocks"
+            return
+        numbers = [name for name in named if len(seen.values(name)) > 1]
+        if numbers and self.regime is None:
+            changes = seen.changes(numbers[0])
+            if not seen.pauses.any() or not seen.pauses[changes].all():
+                raise self._question(seen, numbers[0], "may hold the regime", "--regime", source)
+            self.regime = numbers[0]
+        self.regime = self.regime or next(iter(words), None)
+
+    # --- series ----------------------------------------------------------------------------
+
+    def _resolve_series(self, frame: pd.DataFrame, seen: Structure, source: str) -> pd.DataFrame:
         """Find one column, several that together tell the rows apart, or restarts of time."""
         if self.given.get("series"):
-            columns = _split_names(self.series)
-            if self.series in frame or not set(columns) <= set(frame.columns):
-                return frame  # one column, or one that frame_parts does not find
-            return self._join_columns(frame, columns)
+            columns = split_names(self.series)
+            if self.series not in frame and set(columns) <= set(frame.columns):
+                frame = self._join_columns(frame, columns)
+            return self._split_at_restarts(frame) if "series" in self.from_model else frame
         chosen: list[str] = []
-        for name in self.candidates:
+        candidates = [name for name in self.candidates if name != self.regime]
+        varied = [name for name in candidates if frame[name].nunique() > 1]
+        for name in [*varied, *(name for name in candidates if name not in varied)]:
             if frame[name].nunique() == len(frame) > 1:
                 self.left_out[name] = "differs in every row"
+            elif seen.counts_rows(name) and not seen.takes_turns(name):
+                continue  # a clock
+            elif name not in varied and names_group(name):
+                continue  # the machine or person of the whole table
+            elif seen.has_fractions(name) or not (self._is_usual(name) or seen.may_name(name)):
+                continue  # a measurement, such as NO
             elif not chosen:
                 chosen = [name]
             elif (frame.groupby(chosen)[name].nunique() <= 1).all():
                 self.left_out[name] = "same throughout each series"
-            elif MIN_SERIES_ROWS * frame.groupby([*chosen, name]).ngroups <= len(frame):
+            elif MIN_BLOCK * frame.groupby([*chosen, name]).ngroups <= len(frame):
                 chosen.append(name)  # trials counted anew for each subject
-        if len(chosen) > 1:
-            return self._join_columns(frame, [name for name in frame.columns if name in chosen])
+        if self.labelled and all(map(names_group, chosen)):  # machines hold recordings
+            chosen = self._by_structure(seen, source) or chosen
         self.series = chosen[0] if chosen else None
-        return frame if chosen else self._split_at_restarts(frame)
+        if len(chosen) > 1:
+            names = [name for name in frame.columns if name in chosen]
+            frame = self._join_columns(frame, names)
+        return self._split_at_restarts(frame)
+
+    def _is_usual(self, name: str) -> bool:
+        return without_unit(name) in USUAL_NAMES["series"]
+
+    def _by_structure(self, seen: Structure, source: str) -> list[str]:
+        """Find a column whose blocks are recordings, whatever its name is."""
+        taken = {self.time, *split_names(self.time), self.regime, self.group, *self.left_out}
+        taken |= {*self.candidates, *(self.channels or ()), *seen.frame.attrs.get(INDEX, [])}
+        free = [name for name in seen.frame.columns if name not in taken]
+        told = {name: seen.names_recordings(name, self.regime) for name in free}
+        sure = [name for name, tells in told.items() if tells]
+        if sure:
+            exact = seen.restarts.any() and (seen.changes(sure[0]) == seen.restarts).all()
+            how = "the time goes back where it changes" if exact else "blocks of rows"
+            self.sources["series"] = f"detected: {how}"
+            return sure[:1]
+        doubtful = [n for n, tells in told.items() if tells is None and not seen.is_text(n)]
+        if doubtful and self.channels is None:
+            what = "may name the recordings"
+            raise self._question(seen, doubtful[0], what, "--series", source)
+        return []
+
+    def _question(
+        self, seen: Structure, name: str, what: str, option: str, source: str
+    ) -> DataError:
+        """Return the question whether a column has a role or is a sensor, with the options."""
+        taken = {self.time, *split_names(self.time), self.series, self.regime, self.group}
+        free = [n for n in seen.frame.columns if n not in taken | {*self.candidates}]
+        others = [n for n in free if n == name or self._is_channel(seen, n, None)]
+        fix = f"say {option} {_word(name)} or --channels {_word(','.join(others))}"
+        return DataError(f"column {shown(name)} {what} or be a sensor", where=source, fix=fix)
 
     def _join_columns(self, frame: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
         """Join columns into one; blank where one of them is, which frame_parts refuses."""
@@ -169,231 +260,132 @@ class ColumnRoles:
         return frame.assign(**{self.series: joined.mask(blank, "")})
 
     def _split_at_restarts(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Split recordings without a name where time goes back."""
-        clock = self.time
-        if clock is None or clock not in frame or not frame[clock].duplicated().any():
-            return frame
-        try:
-            number = (frame[clock] < frame[clock].shift()).cumsum()
-        except TypeError:  # parse_time reports what is wrong with these times
-            return frame
-        if frame.assign(**{" ": number}).duplicated([" ", clock]).any():
-            return frame
-        self.series, self.restarts = " ", True
-        return frame.assign(**{" ": number.astype(str)})
-
-    def _is_channel(self, frame: pd.DataFrame, name: str) -> bool:
-        """Tell whether a column can be a channel; if not, note why."""
+        """Split recordings where time goes back, if times would appear twice otherwise."""
         import pandas as pd
 
-        column = frame[name]
-        if not pd.api.types.is_numeric_dtype(column.dtype):
-            column = pd.to_numeric(column.astype(str), errors="coerce")
-        if frame[name].isna().all():
-            self.left_out[name] = "empty"
-        elif column.isna().all():  # a single number among text is an error that is named
-            self.left_out[name] = "text"
-        elif _without_unit(name) in CLOCKS and self._increases(frame, column):
-            self.left_out[name] = "another clock"
-        return name not in self.left_out
+        clock = self.time
+        if clock is None or clock not in frame or self.series == clock:
+            return frame
+        keys = [clock] if self.series is None else [self.series, clock]
+        if not frame.duplicated(keys).any():
+            return frame
+        stamps = Structure(frame, clock).clock
+        if stamps is None:  # parse_time reports what is wrong with these times
+            return frame
+        before = np.diff(stamps, prepend=stamps[0]) < 0
+        name = pd.Series(before.cumsum().astype(str), frame.index)
+        if self.series is not None:
+            starts = (frame[self.series] != frame[self.series].shift()).to_numpy()
+            count = (before & ~starts).cumsum()
+            count = 1 + count - np.maximum.accumulate(np.where(starts, count, 0))
+            name = frame[self.series].astype(str) + "/" + pd.Series(count, frame.index).astype(str)
+        split = frame.assign(**{" ": name})
+        if split.duplicated([" ", clock]).any():
+            return frame
+        self.sources["series"] = (
+            f"a new series wherever {clock} goes back (detected)"
+            if self.series is None
+            else f"series = {self.series} (a new one wherever {clock} goes back)"
+        )
+        self.restarts, self.series = True, " "
+        return split
 
-    def _increases(self, frame: pd.DataFrame, column: pd.Series) -> bool:
-        """Tell whether a column increases from row to row, in every series."""
-        one = self.series is None or self.series not in frame
-        steps = column.diff() if one else column.groupby(frame[self.series]).diff()
-        return bool((steps.dropna() > 0).all())
+    def _owner(self, frame: pd.DataFrame) -> np.ndarray | None:
+        """Code the series of each row; None if there is one series."""
+        import pandas as pd
+
+        if self.series is None or self.series not in frame:
+            return None
+        owner = pd.factorize(frame[self.series])[0]
+        return owner if owner.max(initial=0) > 0 else None
+
+    # --- group and channels ----------------------------------------------------------------
+
+    def _resolve_group(self, seen: Structure, owner: np.ndarray | None) -> None:
+        """Find what several recordings share by name: a machine, a person."""
+        if self.group is not None or owner is None or not self.labelled:
+            return
+        taken = {self.time, *split_names(self.time), self.regime, *(self.channels or ())}
+        series = int(owner.max()) + 1
+        for name in seen.frame.columns:
+            if name in taken or not names_group(name, perhaps=True):
+                continue
+            count = len(seen.values(name))
+            sure = seen.is_text(name) or seen.is_whole(name)
+            if MIN_GROUPS <= count < series and sure and seen.same_within(name, owner):
+                self.group, self.sources["group"] = name, "detected"
+                self.left_out.pop(name, None)
+                return
+
+    def _is_channel(self, seen: Structure, name: str, owner: np.ndarray | None) -> bool:
+        """Tell whether a column can be a channel; if not, note why."""
+        column = seen.frame[name]
+        numbers = as_numbers(column)
+        known = name in self.left_out
+        if column.isna().all():
+            self.left_out[name] = "empty"
+        elif numbers.isna().all():  # a single number among text is an error that is named
+            self.left_out[name] = "text"
+        elif names_clock(name) and seen.increases(name, owner):
+            self.left_out[name] = "another clock"
+        elif self.regime in seen.frame and self._is_mark(seen, name):
+            pass
+        elif owner is not None and seen.same_within(name, owner):
+            self.left_out[name] = "same throughout each series"
+        elif names_things(name) and seen.is_whole(name) and not seen.wanders(name):
+            self.left_out[name] = "counts or names things"
+        return known or name not in self.left_out
+
+    def _is_mark(self, seen: Structure, name: str) -> bool:
+        """Leave out what is derived from the regime, or marks rows beside it."""
+        regime, several = self.regime, len(seen.frame) > MIN_ROWS
+        assert regime is not None
+        if not several or not seen.is_whole(name) or len(seen.values(name)) > MAX_REGIMES_IN_TABLE:
+            return False
+        if seen.follows(name, regime):
+            self.left_out[name] = "tells the regime"
+        elif seen.marks_rows(name) or (
+            len(seen.values(name)) == 2 and MARK_WORDS & {*words(name)}
+        ):
+            self.left_out[name] = "marks rows"
+        return name in self.left_out
+
+    def constants(self, frame: pd.DataFrame) -> dict[str, str]:
+        """Return the cells of columns without a role that are the same in all rows."""
+        roles = {self.time, self.series, self.regime, self.group, *(self.channels or ())}
+        found = {}
+        for name in frame.columns:
+            if name in roles or name in split_names(self.time) or frame[name].nunique() != 1:
+                continue
+            cell = frame[name].iloc[0]
+            if frame[name].notna().all() and not (isinstance(cell, float) and cell % 1):
+                found[name] = name_text(cell).strip()
+        return found
 
     def notes(self) -> dict[str, str]:
         """Describe the column of each role, how it was found, and what was left out."""
         notes = {}
-        for role in ROLES:
+        for role in (*ROLES, "group"):
             name = getattr(self, role)
-            source = "" if self.given.get(role) else " (detected)"
+            source = "" if self.given.get(role) else f" ({self.sources.get(role, 'detected')})"
             source = " (as in the fit)" if role in self.from_model else source
+            if role == "group" and role not in self.sources:
+                if name:
+                    notes[role] = f"group = {name}"
+                continue
             notes[role] = f"{role} = {name}{source}" if name else f"no {role}"
         if self.time is None:
             notes["time"] = "no time (rows are counted)"
         if self.restarts:
-            notes["series"] = f"a new series wherever {self.time} goes back (detected)"
+            notes["series"] = self.sources["series"]
         if self.left_out:
             columns = ", ".join(f"{name} ({why})" for name, why in self.left_out.items())
             notes["left out"] = f"left out: {columns}"
         return notes
 
 
-def _without_unit(name: str) -> str:
-    """Lower the name of a column and drop its unit, as in Time (s), t_ms or time [min]."""
-    return re.sub(r"\s*[\[(].*[\])]$|_(s|sec|ms|us|ns|min|h)$", "", name.lower()).strip()
+def _word(text: str) -> str:
+    """Quote what a shell would take for several words."""
+    import shlex
 
-
-def _split_names(name: str | None) -> list[str]:
-    """Split the names of columns that name the series together, as in subject,trial."""
-    return [part.strip() for part in name.split(",")] if name else []
-
-
-def frame_parts(
-    frame: pd.DataFrame,
-    roles: Roles,
-    source: str = "DataFrame",
-    row_name: Callable[[int], str] = "row {}".format,
-) -> Parts:
-    """Read a long-format frame; the channels default to all columns without another role."""
-    import pandas as pd
-
-    if not isinstance(frame, pd.DataFrame):
-        raise DataError(f"a pandas DataFrame is needed, not {type(frame).__name__}", where=source)
-    if not len(frame):
-        raise DataError("there are no rows", where=source, fix="give at least one row of data")
-    frame = with_trimmed_header(with_index_columns(frame))
-    refuse_repeated(frame.columns, "column name", source)
-    roles = _trimmed_roles(roles)
-    channels = _channels(frame, roles, source)
-    time, series, regime, group = (
-        roles.get("time"), roles.get("series"), roles.get("regime"), roles.get("group"),
-    )  # fmt: skip
-    frame = with_trimmed_names(frame, [series, regime, group], source)
-    missing = None if roles.get("missing") == "error" else roles.get("missing")
-
-    def column_name(column: int | str) -> str:
-        return f"column {channels[column] if isinstance(column, int) else column!r}"
-
-    locator = Locator(source, row_name, column_name)
-    parts = Parts(
-        values=np.stack([_numbers(frame[c], k, locator) for k, c in enumerate(channels)], axis=1),
-        offsets=np.array([0, len(frame)]),
-        names=np.array(["0"]),
-        time=None if time is None else parse_time(frame[time], time, locator),
-        codes=None,
-        regimes=(),
-        channels=tuple(channels),
-        gap=roles.get("gap"),
-        source=source,
-        groups=None,
-        preparation=Preparation(time, series, regime, group, missing),
-    )
-    if regime is not None:
-        labels = encode_regimes(frame[regime], column_name(regime), source)
-        parts["codes"], parts["regimes"] = labels
-    owner = None
-    if series is not None:
-        owner, names = encode_names(frame[series])
-        fix = "fill it or remove the row"
-        locator.refuse(
-            owner < 0, lambda row: f"no series name in {locator.cell(row, series)}", fix
-        )
-        parts["names"] = np.array(names, dtype=np.str_)
-        parts["offsets"] = np.cumsum([0, *np.bincount(owner)])
-    if group is not None:
-        rows = np.zeros(len(frame), int) if owner is None else owner
-        parts["groups"] = _groups(frame[group], rows, group, locator)
-    return finish(parts, roles.get("missing"), locator, owner)
-
-
-def _groups(column: pd.Series, owner: np.ndarray, name: str, locator: Locator) -> np.ndarray:
-    """Return the group of each series, which must be the same in all of its rows."""
-    codes, found = encode_names(column)
-    fix = "fill it or remove the row"
-    locator.refuse(codes < 0, lambda row: f"no group in {locator.cell(row, name)}", fix)
-    _, first_rows = np.unique(owner, return_index=True)
-    of_series = codes[first_rows]
-    locator.refuse(
-        codes != of_series[owner],
-        lambda row: f"a second group of one series in {locator.cell(row, name)}",
-        "give each series one group, or name the column that tells the series apart",
-    )
-    return np.array(found, dtype=np.str_)[of_series]
-
-
-def with_index_columns(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a frame in which named levels of the index are columns, too.
-
-    They can name the time or the series, but become channels only if they are asked for.
-    """
-    names = list(frame.index.names)
-    levels = [n for n in names if n is not None and n not in frame.columns and names.count(n) == 1]
-    if not levels:
-        return frame
-    frame = frame.reset_index(level=levels).reset_index(drop=True)
-    frame.attrs = {**frame.attrs, INDEX: [str(name).strip(BLANKS) for name in levels]}
-    return frame
-
-
-def with_trimmed_header(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a frame whose columns are named by text without blanks around it."""
-    labels = [str(label) for label in frame.columns]
-    return frame.set_axis([label.strip(BLANKS) or label for label in labels], axis=1)
-
-
-def with_trimmed_names(
-    frame: pd.DataFrame, columns: Sequence[str | None], source: str
-) -> pd.DataFrame:
-    """Return a frame without blanks around the names in these columns."""
-    for name in dict.fromkeys(name for name in columns if name in frame):
-        column = frame[name]
-        clean = trimmed(column, f"column {name!r}", source)
-        frame = frame if clean is column else frame.assign(**{str(name): clean})
-    return frame
-
-
-def _trimmed_roles(roles: Roles) -> Roles:
-    """Return roles that name columns as `with_trimmed_header` does."""
-
-    def clean(name: str) -> str:
-        return str(name).strip(BLANKS) or str(name)
-
-    out = roles.copy()
-    for role in ("time", "series", "regime", "group"):
-        if isinstance(name := roles.get(role), str):
-            out[role] = clean(name)
-    chosen = roles.get("channels")
-    if chosen is not None:
-        out["channels"] = [clean(n) for n in ([chosen] if isinstance(chosen, str) else chosen)]
-    return out
-
-
-def _channels(frame: pd.DataFrame, roles: Roles, source: str) -> list[str]:
-    """Check every column that was asked for; the channels default to all the others."""
-    columns, from_index = list(frame.columns), frame.attrs.get(INDEX, [])
-    keys = {role: roles.get(role) for role in ("time", "series", "regime", "group")}
-    chosen = roles.get("channels")
-    if chosen is None:
-        chosen = [name for name in columns if name not in {*keys.values(), *from_index}]
-        if "" in chosen:
-            what = f"column {columns.index('') + 1} has no name"
-            raise DataError(what, where=source, fix="name it, or pass the channels to use")
-    wanted = list(chosen)
-    known = f"the columns are {listed(columns)}"
-    for role, name in [*keys.items(), *(("channel", name) for name in wanted)]:
-        if name is not None and name not in columns:
-            what = f"there is no column {shown(name)} (asked for as {role})"
-            raise DataError(what, where=source, fix=known)
-    if not wanted:
-        raise DataError("no channels are left", where=source, fix=known)
-    return wanted
-
-
-def _numbers(column: pd.Series, channel: int, locator: Locator) -> np.ndarray:
-    """Return a column as a real array; text is parsed."""
-    import pandas as pd
-
-    if pd.api.types.is_complex_dtype(column.dtype):
-        what = f"{locator.column(channel)} holds complex numbers"
-        raise locator.error(what, "split it into two real columns")
-    if column.dtype == bool:
-        return column.to_numpy(dtype=np.uint8)
-    if isinstance(column.dtype, np.dtype) and column.dtype.kind in "iuf":
-        return column.to_numpy()
-    if pd.api.types.is_numeric_dtype(column.dtype):  # nullable and arrow columns
-        return column.to_numpy(dtype=np.float64, na_value=np.nan)
-    texts = column.astype(str).replace({"True": "1", "False": "0"})
-    found = pd.to_numeric(texts, errors="coerce")
-    if found.dtype == object:  # integers that are too long for a float
-        found = texts.where(found.notna(), "nan").astype(np.float64)
-    numbers = found.to_numpy(dtype=np.float64, na_value=np.nan)
-    bad = np.isnan(numbers) & column.notna().to_numpy() & (texts.str.strip() != "").to_numpy()
-
-    def wrong(row: int) -> str:
-        return f"{shown(column.iloc[row])} in {locator.cell(row, channel)} is not a number"
-
-    locator.refuse(bad, wrong, "correct it, or leave the column out by naming the channels")
-    return numbers
+    return shlex.quote(text)

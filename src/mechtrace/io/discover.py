@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -12,8 +13,9 @@ from ..errors import DataError
 from .cells import natural_key
 
 #: Files with columns, by suffix.
-TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".pq")
+TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".pq", ".xlsx")
 DATA_TYPES = (*TABLES, ".npz")
+ARCHIVES = (".zip",)
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff")
 VIDEOS = (".mp4", ".avi", ".mov", ".mkv", ".webm", ".m4v")
 
@@ -53,7 +55,8 @@ def find_files(sources: Iterable[Path]) -> list[Path]:
         if source.is_dir():
             inside = [path for path in _visible(source) if _is_data(path)]
             if not inside:
-                fix = f"put files of type {', '.join(DATA_TYPES)} there, or folders of images"
+                kinds = ", ".join((*DATA_TYPES, *ARCHIVES))
+                fix = f"put files of type {kinds} there, or folders of images"
                 raise DataError("the folder holds no data", where=str(source), fix=fix)
             found |= dict.fromkeys(sorted(inside, key=_order))
         elif _is_pattern(source):
@@ -138,7 +141,7 @@ def unreadable(path: Path, error: BaseException, what: str = "cannot be read") -
 
 def unknown_type(path: Path) -> DataError:
     """Refuse a file whose suffix is not known."""
-    fix = "known types are .csv, .csv.gz, .tsv, .parquet, .pq, .npz"
+    fix = "known types are .csv, .csv.gz, .tsv, .xlsx, .parquet, .pq, .npz, .zip"
     return DataError(f"the file type {path.suffix!r} is not known", where=path.name, fix=fix)
 
 
@@ -157,6 +160,37 @@ def file_labels(files: Sequence[Path]) -> list[str]:
     ]
     unique = (names for names in (stems, folders) if len(set(names)) == len(names))
     return next(unique, [str(path) for path in files])
+
+
+def hive_columns(path: Path) -> dict[str, str]:
+    """Return the columns that the folders of a file name, as in mode=walk/run=3/part-0.parquet.
+
+    >>> hive_columns(Path("data/mode=walk/run=3/part-0.parquet"))
+    {'mode': 'walk', 'run': '3'}
+    """
+    found = {}
+    for folder in path.parent.parts:
+        name, equals, value = folder.partition("=")
+        if equals and name and value:
+            found[name] = value
+    return found
+
+
+def words_of_names(stems: Sequence[str]) -> list[str]:
+    """Return the words that tell kinds of files apart: without numbers, and what all share.
+
+    The list is empty unless there are two files of a kind on average, and all have a kind.
+
+    >>> words_of_names(["rig worn 1", "rig worn 2", "rig normal 1", "rig normal 2"])
+    ['worn', 'worn', 'normal', 'normal']
+    >>> words_of_names(["pump-1 worn", "pump-2 normal"])
+    []
+    """
+    names = [[w for w in re.split(r"[\W\d_]+", stem) if w] for stem in stems]
+    shared = set(names[0]).intersection(*names) if names else set()
+    kinds = ["_".join(word for word in words if word not in shared) for words in names]
+    few = 1 < len(set(kinds)) <= len(kinds) / 2
+    return kinds if few and all(kinds) else []
 
 
 def recording_names(paths: Sequence[Path], root: Path | None = None) -> dict[str, Path]:
@@ -184,7 +218,7 @@ def _matches(pattern: Path) -> list[Path]:
 def _holds_data(source: Path) -> bool:
     if source.is_dir():
         return any(map(_is_data, _visible(source)))
-    return has_type(source, DATA_TYPES)
+    return has_type(source, (*DATA_TYPES, *ARCHIVES))
 
 
 def _visible(folder: Path) -> list[Path]:
@@ -205,7 +239,7 @@ def _refuse_folder(error: OSError) -> None:
 
 
 def _is_data(path: Path) -> bool:
-    return has_type(path, DATA_TYPES) and path.is_file()
+    return has_type(path, (*DATA_TYPES, *ARCHIVES)) and path.is_file()
 
 
 def _order(path: Path) -> tuple[str, str]:

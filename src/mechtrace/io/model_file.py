@@ -268,6 +268,8 @@ def _upgraded(archive: Archive, schema: int) -> Archive:
             for old, new in (("conditional(", "prediction("), ("moments(", "window_moments(")):
                 text = text.replace(old, new)
             meta["evidence"] = json.loads(text)
+    if schema < 4 and "preparation" in meta:  # the time zone of dates
+        meta["preparation"] = {"zone": None} | meta["preparation"]
     return Archive(archive.kind, meta, tensors, arrays, archive.card)
 
 

@@ -41,6 +41,7 @@ class Preparation:
     step: float | None = None  # median step, before resampling
     rate: float | None = None  # rows per unit of time, after resampling
     detrend: Literal["mean", "line"] | None = None  # what was subtracted from each channel
+    zone: str | None = None  # UTC offset of the dates, as +05:30
 
     def __repr__(self) -> str:
         known = {name: value for name, value in self.to_dict().items() if value is not None}
@@ -48,9 +49,11 @@ class Preparation:
 
     @classmethod
     def of(cls, panel: Panel) -> Preparation:
-        """Return the preparation of a panel, with its gap."""
-        known = panel.preparation
-        return known if panel.gap is None else replace(known, gap=float(panel.gap))
+        """Return the preparation of a panel, with its gap, and with regular longer steps."""
+        known, longest = panel.preparation, panel.gap
+        if longest is None and panel.time is not None and panel.max_step > 1.6 * panel.usual_step:
+            longest = panel.max_step
+        return known if longest is None else replace(known, gap=float(longest))
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Preparation:

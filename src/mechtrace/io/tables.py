@@ -1,28 +1,26 @@
-"""Table files: CSV, whose dialect is detected, and Parquet; opened once, written completely."""
+"""Table files: CSV, Parquet and spreadsheets; opened once, written completely."""
 
 from __future__ import annotations
 
 import csv
-import io
-import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import islice
+from datetime import timezone
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from .._runtime.process import atomic_path
 from ..errors import DataError, MissingDependency
 from .arrays import to_npz
-from .cells import refuse_repeated, shown
-from .column_roles import frame_parts, with_index_columns, with_trimmed_header
+from .cells import offset_of, shown
+from .csv_table import CsvTable, default_separator, open_text
 from .discover import TABLES, check_file, has_type, unknown_type, unreadable
-from .formulas import escape_frame, unescape_column, unescape_formula
-from .packed import BoundedGzip
+from .excel import ExcelTable
+from .formulas import escape_frame
+from .long_format import frame_parts, with_index_columns, with_trimmed_header
 from .parts import Parts, Roles
 
 if TYPE_CHECKING:
@@ -30,153 +28,17 @@ if TYPE_CHECKING:
 
     from ..data.panel import Panel
 
-#: Lines that the dialect is detected from; a decimal comma that first appears later is an error.
-SAMPLE_LINES = 1000
-SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-_NUMBER = {mark: re.compile(rf"[+-]?\d*{re.escape(mark)}\d+([eE][+-]?\d+)?") for mark in ".,"}
-_INTEGER = re.compile(r"[+-]?\d+")
-_COMMA_NUMBER = r"^\s*([+-]?\d*),(\d+(?:[eE][+-]?\d+)?)\s*$"
-#: What pandas itself takes for a missing number; not applied to columns that hold names.
-MISSING_TEXTS = ["", "NA", "N/A", "n/a", "<NA>", "#N/A", "#N/A N/A", "#NA", "-NaN", "-nan"]
-MISSING_TEXTS += ["NaN", "nan", "NULL", "null", "None"]
 #: Rows of a table that are formatted and written at once.
 WRITTEN_ROWS = 100_000
 #: By suffix, what a table can be written as.
 TABLE_TYPES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".npz")
 
 
-@dataclass(frozen=True)
-class Dialect:
-    """Separator of the cells, and decimal mark."""
-
-    separator: str = ","
-    decimal: str = "."
-
-    def __str__(self) -> str:
-        cells = "" if self.separator == "," else f"{SEPARATORS[self.separator]} between cells"
-        return cells + (", decimal commas" if self.decimal == "," else "")
-
-
-def open_text(path: Path) -> IO[str]:
-    """Open UTF-8 text, unpacked by the suffix."""
-    if path.suffix.lower() != ".gz":
-        return open(path, encoding="utf-8-sig", newline="")
-    return io.TextIOWrapper(BoundedGzip(path), encoding="utf-8-sig", newline="")
-
-
-def default_separator(path: Path) -> str:
-    """Return the separator that the suffix stands for: tab or comma."""
-    return "\t" if has_type(path, (".tsv", ".tsv.gz")) else ","
-
-
-def detect_dialect(lines: Sequence[str], separator: str) -> Dialect:
-    """Detect other separators than commas, as in 1,5;2,5, and decimal commas."""
-    lines = [line for line in lines if line.strip()]
-    if separator == "," and lines and any(mark in lines[0] for mark in ";\t|"):
-        separator = max(SEPARATORS, key=lambda mark: _separator_score(lines, mark))
-    if separator == ",":
-        return Dialect()
-    cells = [cell.strip() for row in csv.reader(lines[1:], delimiter=separator) for cell in row]
-    commas, points = (any(map(_NUMBER[mark].fullmatch, cells)) for mark in ",.")
-    return Dialect(separator, "," if commas and not points else ".")
-
-
-def _separator_score(lines: Sequence[str], separator: str) -> tuple[bool, float, int]:
-    """Rows as wide as the header, then the share of numbers, then the number of cells."""
-    header, *rows = csv.reader(lines, delimiter=separator)
-    cells = [cell.strip() for row in rows for cell in row]
-    patterns = (_INTEGER, *_NUMBER.values())
-    numbers = sum(any(pattern.fullmatch(cell) for pattern in patterns) for cell in cells)
-    alike = len(header) > 1 and all(len(row) == len(header) for row in rows)
-    return alike, numbers / max(1, len(cells)), len(header)
-
-
-class CsvTable:
-    """An open text file with one header line; the dialect is detected once."""
-
-    def __init__(self, path: Path, text: IO[str]) -> None:
-        self.path, self._text = path, text
-        head = list(islice(text, SAMPLE_LINES))
-        self.dialect = detect_dialect(head, default_separator(path))
-        records = self._records(head)
-        _, header = next(records, (0, list[str]()))
-        self.header = [unescape_formula(name) for name in header]
-        if not self.header:
-            fix = "give a file with a header and rows below it"
-            what = "the file holds nothing but blank lines"
-            raise DataError(what, where=path.name, fix=fix)
-        refuse_repeated(filter(None, self.header), "column name", f"{path.name}, line 1")
-        # pandas takes a longer first row for an index column, so it is refused here
-        self._refuse_long_row(islice(records, 1))
-
-    def frame(self, text_columns: Iterable[str | None]) -> pd.DataFrame:
-        """Parse all cells; `text_columns` hold names, even where they look like numbers."""
-        import pandas as pd
-
-        names = set(text_columns)
-        # pandas wants a name for each column
-        labels = [name or f" {k}" for k, name in enumerate(self.header)]
-        self._text.seek(0)
-        try:
-            frame = pd.read_csv(
-                self._text,
-                sep=self.dialect.separator,
-                decimal=self.dialect.decimal,
-                skipinitialspace=True,
-                header=0,
-                names=labels,
-                index_col=False,
-                low_memory=False,
-                # a regime called 'NA' is a name; only measurements have missing cells
-                dtype={name: str for name in labels if name in names},
-                na_values={name: MISSING_TEXTS for name in labels if name not in names},
-                keep_default_na=False,
-            )
-        except (pd.errors.ParserError, OverflowError) as error:  # a long integer, in pandas 3.0
-            self._text.seek(0)
-            self._refuse_long_row(self._records(self._text))
-            raise unreadable(self.path, error, "cannot be parsed") from error
-        if self.dialect.decimal == ",":  # a word among the numbers leaves a column as text
-            for name in labels:
-                if name not in names and not pd.api.types.is_numeric_dtype(frame[name]):
-                    frame[name] = frame[name].str.replace(_COMMA_NUMBER, r"\1.\2", regex=True)
-        if not len(frame):
-            what = "there is a header but no rows below it"
-            raise DataError(what, where=self.path.name, fix="add at least one row")
-        for name in labels:
-            if name in names:
-                frame[name] = unescape_column(frame[name])
-        return frame.set_axis(self.header, axis=1)
-
-    def row_name(self, row: int) -> str:
-        """Name the line that a row starts on."""
-        self._text.seek(0)
-        line, _ = next(islice(self._records(self._text), row + 1, None), (row + 2, []))
-        return f"line {line}"
-
-    def _records(self, lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
-        """First line and cells of each record but blank ones, as in pandas; header trimmed."""
-        reader = csv.reader(lines, delimiter=self.dialect.separator, skipinitialspace=True)
-        start, header = 1, True
-        for record in reader:
-            if record and not (len(record) == 1 and not record[0].strip()):
-                yield start, [cell.strip() for cell in record] if header else record
-                header = False
-            start = reader.line_num + 1
-
-    def _refuse_long_row(self, records: Iterable[tuple[int, list[str]]]) -> None:
-        width = len(self.header)
-        for line, record in records:
-            if len(record) > width:
-                what = f"line {line} has {len(record)} cells, but the header has {width}"
-                fix = "check for stray separators and unclosed quotes"
-                raise DataError(what, where=self.path.name, fix=fix)
-
-
 class ParquetTable:
     """A Parquet file, read as a whole: its columns carry their types."""
 
     dialect = None
+    remarks: Sequence[str] = ()
 
     def __init__(self, path: Path) -> None:
         import pandas as pd
@@ -198,7 +60,7 @@ class ParquetTable:
         return f"row {row}"
 
 
-TableSource = CsvTable | ParquetTable
+TableSource = CsvTable | ParquetTable | ExcelTable
 
 
 @contextmanager
@@ -209,6 +71,9 @@ def open_table(path: Path, kind: Literal["csv", "parquet"] | None = None) -> Ite
         raise unknown_type(path)
     if kind == "parquet" or (kind is None and has_type(path, (".parquet", ".pq"))):
         yield ParquetTable(path)
+        return
+    if kind is None and has_type(path, (".xlsx",)):
+        yield ExcelTable(path)
         return
     try:
         with open_text(path) as text:
@@ -248,6 +113,9 @@ def to_frame(panel: Panel) -> pd.DataFrame:
     columns: dict[str, Any] = {"series": pd.Categorical.from_codes(panel.series_index(), names)}
     starts = np.repeat(panel.offsets[:-1], panel.lengths)
     columns["time"] = np.arange(panel.rows) - starts if panel.time is None else panel.time
+    if panel.preparation.zone is not None and panel.time is not None:
+        zone = timezone(offset_of(panel.preparation.zone))
+        columns["time"] = pd.Series(panel.time).dt.tz_localize(zone)
     if panel.codes is not None:
         regimes = pd.Index(panel.regimes, dtype=str)
         columns["regime"] = pd.Categorical.from_codes(panel.codes, regimes, ordered=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -74,16 +74,26 @@ class KnownInterval:
         return found
 
     def contains(self, time: np.ndarray) -> np.ndarray:
-        """Mask of the times inside the interval."""
-        stamp: Callable[[Any], Any] = np.datetime64 if time.dtype.kind == "M" else float
+        """Mask of the times inside the interval; numbers count seconds from the first date."""
         try:
-            start, stop = stamp(self.start), stamp(self.stop)
+            start, stop = self._limits(time)
         except (TypeError, ValueError) as error:
             raise DataError(
                 f"{self.start} to {self.stop} is no interval of this recording",
                 fix=f"give times such as {time[0]}",
             ) from error
         return (time >= start) & (time <= stop)
+
+    def _limits(self, time: np.ndarray) -> tuple[Any, Any]:
+        """Return start and stop in the time of a recording."""
+        if time.dtype.kind != "M":
+            return float(self.start), float(self.stop)
+        try:
+            seconds = [float(self.start), float(self.stop)]
+        except (TypeError, ValueError):
+            return np.datetime64(self.start), np.datetime64(self.stop)
+        start, stop = (time[0] + np.timedelta64(round(1e9 * s), "ns") for s in seconds)
+        return start, stop
 
 
 IntervalLike = KnownInterval | tuple[Any, ...]

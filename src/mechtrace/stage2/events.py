@@ -49,6 +49,20 @@ def shown_duration(seconds: float) -> str:
     return f"{seconds / size:.3g} {unit}"
 
 
+def event_record(event: Event, zone: str | None = None) -> dict[str, Any]:
+    """Return an event for JSON, dates as text with their UTC offset.
+
+    >>> event = Event("a", "b", *[np.datetime64("2024-01-31T12:30:01", "ns")] * 3, 0)
+    >>> event_record(event, "+05:30")["onset"]
+    '2024-01-31 12:30:01+05:30'
+    """
+    out = dict(vars(event))
+    for name in ("onset", "midpoint", "end"):
+        if isinstance(out[name], np.datetime64):
+            out[name] = shown_time(out[name]) + (zone or "")
+    return out
+
+
 def find_events(
     time: np.ndarray,
     alpha: np.ndarray,

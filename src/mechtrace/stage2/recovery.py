@@ -85,12 +85,13 @@ def recover(
             options = replace(options, active=[regimes[k] for k in chosen])
             active = options.check(regimes)
         if whole is not None:
-            return _trajectories(whole, statistics, regimes, active, options, keep=keep)
+            paths = _trajectories(whole, statistics, regimes, active, options, keep=keep)
+            return [replace(path, zone=panel.preparation.zone) for path in paths]
         found: dict[int, Trajectory] = {}
         for some in groups(panel.lengths):  # one after the other: memory stays bounded
             paths = _trajectories(batch(some), statistics, regimes, active, options, keep=keep)
             found |= zip(some.tolist(), paths, strict=True)
-    return [found[i] for i in range(len(panel))]
+    return [replace(found[i], zone=panel.preparation.zone) for i in range(len(panel))]
 
 
 class Recovered(NamedTuple):

@@ -6,6 +6,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from .._runtime.lazy import render
 from .._runtime.process import atomic_path
 from ..data.panel import Panel
 from ..errors import DataError, MissingDependency
+from ..io.cells import offset_of
 from ..io.discover import check_file
 from ..io.parts import Roles
 from ..io.tables import WRITTEN_ROWS, open_table, table_parts, write_frames
@@ -117,6 +119,8 @@ class Trajectory:
         Expected absolute error of the shares, mean over the regimes.
     observed : Observed, optional
         Values and predictions of the tested observation model, for the diagnosis.
+    zone : str, optional
+        UTC offset of the dates in `time`, as +05:30; written with them.
     """
 
     name: str
@@ -139,6 +143,7 @@ class Trajectory:
     by_evidence: dict[str, Curve] = field(default_factory=dict, repr=False)
     error: np.ndarray | None = field(repr=False, default=None)
     observed: Observed | None = field(repr=False, default=None)
+    zone: str | None = None
 
     @property
     def expected_error(self) -> float:
@@ -164,7 +169,10 @@ class Trajectory:
     def _frame(self, rows: slice) -> pd.DataFrame:
         import pandas as pd
 
-        columns: dict[str, Any] = {"time": self.time[rows]}
+        stamps = pd.Series(self.time[rows])
+        if self.zone is not None and self.time.dtype.kind == "M":
+            stamps = stamps.dt.tz_localize(timezone(offset_of(self.zone)))
+        columns: dict[str, Any] = {"time": stamps}
         names = curve_columns(self.regimes)
         columns |= {share: self.alpha[rows, k] for k, (share, _, _) in enumerate(names)}
         for k, (_, lower, upper) in enumerate(names):
@@ -346,7 +354,9 @@ def _from_table(path: Path) -> list[Trajectory]:
         flag = np.full(len(values), "") if flag is None else flag
         arrays = (panel.time_of(i), *curves, residual[:, 0], flag)
         columns = dict(zip(COLUMNS, arrays, strict=True))
-        found.append(_trajectory(str(panel.names[i]), regimes, **columns))
+        found.append(
+            _trajectory(str(panel.names[i]), regimes, zone=panel.preparation.zone, **columns)
+        )
     return found
 
 
