@@ -269,6 +269,8 @@ def test_evaluate_recovers_and_scores_against_true_shares(command, trained, worl
     assert set(result["regimes"]) == {"R0", "R1", "R2"}
     code, _, err = command(*words, "--truth", tmp_path / "t.csv", "--proxy", "R1=x0")
     assert (code, "leave them out" in err) == (2, True)
-    frame.assign(series="other " + frame["series"].astype(str)).to_csv(tmp_path / "t.csv", index=False)
+    frame.assign(series="other " + frame["series"].astype(str)).to_csv(
+        tmp_path / "t.csv", index=False
+    )
     code, _, err = command(*words, "--truth", tmp_path / "t.csv")
     assert (code, "none of the recordings" in err) == (2, True)

@@ -168,6 +168,7 @@ class FittedModel:
         evidence: str | Sequence[str] | None = None,
         estimate_offset: bool = False,
         anchor: Sequence[IntervalLike] = (),
+        progress: bool = False,
         **former: Any,
     ) -> Trajectory | list[Trajectory]:
         """Recover alpha(t), the share of each mechanism at each step (stage 2).
@@ -200,8 +201,10 @@ class FittedModel:
             Estimate a constant offset of each recording from the recording itself.
         anchor : sequence of (regime, start, end)
             Intervals of known regime, from which the offset is estimated.
+        progress : bool
+            Report on standard error, if it takes long.
         **former
-            `blocks`, `bias` and `known`: former names of the last three.
+            `blocks`, `bias` and `known`: former names of `evidence`, `estimate_offset`, `anchor`.
 
         Returns
         -------
@@ -227,7 +230,7 @@ class FittedModel:
             former.get("bias", estimate_offset), former.get("known", anchor),
         )  # fmt: skip
         model = self._in_float64() if causal else self.model_
-        found = recover(model, statistics, self.regimes_, panel, options, step)
+        found = recover(model, statistics, self.regimes_, panel, options, step, progress=progress)
         return found[0] if pool or len(panel) == 1 else found
 
     def mechanisms(

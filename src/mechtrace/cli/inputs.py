@@ -106,7 +106,9 @@ def model_and_data(
     return trace, reading.panel if extra else trace.prepared(reading.panel)
 
 
-def recovered(trace: Trace, panel: Panel, request: dict[str, Any]) -> list[Trajectory]:
+def recovered(
+    trace: Trace, panel: Panel, request: dict[str, Any], *, progress: bool = False
+) -> list[Trajectory]:
     """Recover with the options of `RECOVERY`; always a list."""
     from ..stage2.calibration import KnownInterval
 
@@ -118,6 +120,7 @@ def recovered(trace: Trace, panel: Panel, request: dict[str, Any]) -> list[Traje
         evidence=request.pop("evidence", None),
         anchor=[KnownInterval.parse(text) for text in request.pop("anchor", ())],
         estimate_offset=request.pop("estimate_offset", False),
+        progress=progress,
         **request,
     )
     return found if isinstance(found, list) else [found]

@@ -75,7 +75,7 @@ def _(diagnosis: Diagnosis) -> str:
         [
             _Html(_coloured(f.level, f.level)),
             f.code,
-            f"{f.value:.3g}" if f.level != "untestable" else "–",
+            f.shown if f.level != "untestable" else "–",
             limit(f),
             f.meaning + (f" {f.next_step}" if f.next_step and f.level != "good" else ""),
         ]

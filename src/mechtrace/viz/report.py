@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 #: Our scripts, in the order in which they need each other.
 SCRIPTS = (
     "elements.js", "numbers.js", "theme.js", "timeline.js", "film.js", "simplex.js", "graph.js",
-    "mechanisms.js", "recording.js", "overview.js", "training.js", "start.js",
+    "mechanisms.js", "recording.js", "aligned.js", "overview.js", "training.js", "start.js",
 )  # fmt: skip
 #: Up to this many recordings have a sentence each at the top; more are counted.
 TOLD_ONE_BY_ONE = 3
@@ -119,6 +119,7 @@ def write_page(
     *,
     truth: np.ndarray | None = None,
     command: str | None = None,
+    progress: bool = False,
 ) -> None:
     """Write the report of results whose events and diagnoses may be computed already."""
     from .payload import payload
@@ -128,7 +129,7 @@ def write_page(
         raise DataError("there is no curve to report on", fix="recover one first")
     from plotly.offline import get_plotlyjs
 
-    content, facts = payload(results, truth), _facts(results, command)
+    content, facts = payload(results, truth, progress=progress), _facts(results, command)
     source = results.panel.source if results.panel is not None else ""
     script = "\n".join(_asset(name) for name in SCRIPTS)
     text = Template(_asset("page.html")).substitute(  # all text is escaped here

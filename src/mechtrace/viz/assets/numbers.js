@@ -50,9 +50,11 @@ function curvesOf(series) {
   return unpacked.get(series);
 }
 
-const rounded = (value, digits = 3) => (
-  value === null || Number.isNaN(value) ? "–" : String(Number(value.toPrecision(digits)))
-);
+// Two digits, and whole numbers from ten on, as everywhere in mechtrace.
+function rounded(value) {
+  if (value === null || Number.isNaN(value)) return "–";
+  return Math.abs(value) < 9.95 ? String(Number(value.toPrecision(2))) : Math.round(value).toLocaleString("en");
+}
 
 function timeText(value, dates) {
   if (!dates) return String(Number(value.toPrecision(7)));

@@ -30,6 +30,8 @@ from .matrices import correlation as correlation
 from .matrices import mechanism_graph as mechanism_graph
 from .matrices import mechanisms as mechanisms
 from .matrices import mechanisms_at as mechanisms_at
+from .several import aligned as aligned
+from .several import recordings as recordings
 from .shares import ShareColours as ShareColours
 from .shares import evenly_spaced as evenly_spaced
 from .shares import frames as frames
