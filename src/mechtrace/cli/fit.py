@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +18,7 @@ from .options import (
     Quiet,
     assignments,
     check_targets,
+    typed_command,
     with_options,
     write_json,
 )
@@ -196,6 +198,9 @@ def _train(
             err=True,
         )
         raise typer.Exit(130) from None
+    assert trace.record_.origin is not None  # a finished fit has one
+    origin = replace(trace.record_.origin, command=typed_command())
+    trace.record_ = replace(trace.record_, origin=origin)
     trace.save(out)
     checkpoint.unlink(missing_ok=True)
     return trace

@@ -8,6 +8,7 @@ import json
 import logging
 import math
 import os
+import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
@@ -19,7 +20,7 @@ from typer.core import TyperCommand
 
 from .._runtime.process import output_file
 from .._runtime.terminal import deliver, say, was_closed
-from ..errors import ConfigError, DataError
+from ..errors import ConfigError, DataError, visible
 
 STDOUT = Path("-")
 _answer_on_stdout = False
@@ -274,6 +275,16 @@ def write_json(path: Path | None, result: dict[str, Any]) -> None:
         return
     with atomic_path(path) as temporary:
         temporary.write_text(text + "\n", encoding="utf-8")
+
+
+def typed_command() -> str:
+    """Return the command line of this process, with ~ instead of the home folder."""
+    home = str(Path.home())
+    words = []
+    for word in ["mechtrace", *sys.argv[1:]]:
+        inside = len(home) > 1 and word.startswith(home + os.sep)
+        words.append(f"~/{shlex.quote(word[len(home) + 1 :])}" if inside else shlex.quote(word))
+    return visible(" ".join(words))
 
 
 def plain(value: Any) -> Any:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import logging
-import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import DataError, MissingDependency, visible
+from ..errors import DataError, MissingDependency
 from .options import (
     READING_NEW,
     RECOVERY,
@@ -20,6 +18,7 @@ from .options import (
     Quiet,
     TableOut,
     check_targets,
+    typed_command,
     with_options,
     write_json,
 )
@@ -218,8 +217,7 @@ def _write_report(results: Results, out: Path, quiet: bool) -> None:
     """Write the page, with the command that made it."""
     from ..viz.report import write_page
 
-    command = visible(shlex.join(["mechtrace", *sys.argv[1:]]))
-    write_page(results, out, command=command, progress=not quiet)
+    write_page(results, out, command=typed_command(), progress=not quiet)
     logger.info(f"{out}: open it in a browser")
 
 

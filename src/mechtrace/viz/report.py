@@ -190,6 +190,10 @@ def _facts(results: Results, command: str | None) -> dict[str, str]:
         "seed": str(fitted.settings.fit.seed),
         "training data": f"{fitted.data.source}, fingerprint {fitted.data.fingerprint}",
     }
+    if fitted.origin is not None:
+        facts["fitted on"] = f"{fitted.origin.finished} UTC"
+    if fitted.origin is not None and fitted.origin.command is not None:
+        facts["fitted by"] = fitted.origin.command
     if panel is not None:
         facts["new data"] = f"{panel.source}, fingerprint {panel.fingerprint()}"
     if fitted.versions != versions():
@@ -198,7 +202,8 @@ def _facts(results: Results, command: str | None) -> dict[str, str]:
 
 
 def _fact(name: str, value: str) -> str:
-    return f"<pre>{escape(value)}</pre>" if name == "command" else escape(value)
+    code = name in ("command", "fitted by")
+    return f"<pre>{escape(value)}</pre>" if code else escape(value)
 
 
 def _asset(name: str) -> str:

@@ -1,6 +1,6 @@
 // Several recordings on top of each other, at a moment of the transition that most of them have.
 
-const MOMENTS = [["onset", "onsetAt"], ["halfway", "at"], ["end", "endAt"]];
+const MOMENTS = [["onset", "onsetAt", "onset"], ["halfway", "at", "halfway point"], ["end", "endAt", "end"]];
 const [AROUND, MOST_KNOWN, GRID, MOST_LINES] = [2, 0.8, 300, 300];
 const LENGTHS = [[86400e3, "days"], [3600e3, "h"], [60e3, "min"], [1e3, "s"], [1, "ms"]];
 
@@ -12,7 +12,7 @@ function alignedPanel() {
   return [
     make("h3", {}, `All recordings at their change ${about.from} → ${about.to}`),
     make("p", { class: "note" }, `Share of ${about.to} over the time since the`
-      + ` ${MOMENTS[view.aligned][0]}; thick: the median${without}.`),
+      + ` ${MOMENTS[view.aligned][2]}; thick: the median${without}.`),
     make("div", { class: "row controls" }, choice(MOMENTS.map(([name]) => name), view.aligned,
       (chosen) => { view.aligned = chosen; drawOverview(); })),
     make("div", { class: "chart", id: "aligned" }),
@@ -48,7 +48,7 @@ function drawAligned() {
     line: { color: regimeColour(regime), width: 3, dash: regimeDash(regime) } });
   return draw(byId("aligned"), traces, {
     height: 280, margin: margins({ b: 44 }), hovermode: "closest",
-    xaxis: axis({ range: [low / size, high / size], title: { text: `time since the ${MOMENTS[view.aligned][0]}${unit ? ` (${unit})` : ""}` } }),
+    xaxis: axis({ range: [low / size, high / size], title: { text: `time since the ${MOMENTS[view.aligned][2]}${unit ? ` (${unit})` : ""}` } }),
     yaxis: axis({ range: [-0.03, 1.03], fixedrange: true, title: { text: "share" } }),
     shapes: [{ type: "line", x0: 0, x1: 0, y0: 0, y1: 1, yref: "paper", line: { color: colour("soft"), width: 1, dash: "dot" } }],
   });
