@@ -237,7 +237,7 @@ def test_a_new_file_needs_no_series_and_what_does_not_apply_is_left_out(command,
     assert code == 0, err
     assert "left out: picky: it wants more regimes; give more." in said
     last = said.strip().splitlines()[-1]
-    assert " one is the best of 2: MAE 0.14; next is The " in last
+    assert " one is the best of 2 here: MAE 0.14; next is The " in last
     result = read(out / "comparison.json")
     assert result["conclusion"] == last
     assert result["configuration"]["settings"]["holdout"] == 0.2
@@ -250,7 +250,7 @@ def test_a_new_file_needs_no_series_and_what_does_not_apply_is_left_out(command,
     ("errors", "says"),
     [
         ({"mechtrace": 0.04, "lda": 0.07, "hmm": 0.2},
-         "mechtrace is the best of 3: MAE 0.04; next is LDA with 0.07."),
+         "mechtrace is the best of 3 here: MAE 0.04; next is LDA with 0.07."),
         ({"mechtrace": 0.042, "lda": 0.049}, "LDA does as well here as mechtrace: MAE 0.05 against"
          " 0.04."),
         ({"mechtrace": 0.08, "lda": 0.05, "hmm": 0.06},

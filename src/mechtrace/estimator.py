@@ -223,6 +223,7 @@ device, graph
             a gain the experts stay as they were.
         """
         from ._runtime import progress as listening
+        from .data.regime_order import with_regimes
         from .identifiability.aligned_model import refit_experts
         from .io.typed_json import decode, plain
         from .stage1.fit_record import EvidenceRecord, RefitRecord
@@ -232,6 +233,8 @@ device, graph
         self._check_fitted("refit")
         panel = self.prepared(panel)
         self.record_.check_channels(panel)
+        if set(panel.regimes) == set(self.regimes_):
+            panel = with_regimes(panel, self.regimes_)
         run = FitRun.prepare(panel, self.config(), self.frontend_)
         if run.data.regimes != self.regimes_:
             raise DataError(

@@ -42,6 +42,7 @@ def read_labelled(data: Sequence[Path], reading: dict[str, Any]) -> Reading:
     """
     from ..data.plausible import checked_for_training
     from ..data.read import read_inputs
+    from ..data.regime_order import by_appearance
     from ..io.parts import Preparation
 
     roles = dict(reading)
@@ -55,6 +56,7 @@ def read_labelled(data: Sequence[Path], reading: dict[str, Any]) -> Reading:
         if found.panel.is_image:
             what, fix = "the recordings have no regime", "put those of each regime into a folder"
         raise DataError(what, where=found.panel.source, fix=fix)
+    found = found._replace(panel=by_appearance(found.panel))
     logger.info(found.summary)
     # before a trend or an average spreads an absurd cell over others
     return found._replace(panel=preparation.apply(checked_for_training(found.panel)))

@@ -181,7 +181,7 @@ def conclusion(result: dict[str, Any]) -> str:
     if OURS not in errors or (best == OURS and not _as_good(errors[OURS], errors[second])):
         first, other = errors[best]["mean"], errors[second]["mean"]
         return (
-            f"{title[best]} is the best of {len(order)}{where}: MAE {first:.2f}; next is"
+            f"{title[best]} is the best of {len(order)} here{where}: MAE {first:.2f}; next is"
             f" {title[second]} with {other:.2f}."
         )
     rival = second if best == OURS else best

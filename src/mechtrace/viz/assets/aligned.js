@@ -1,7 +1,7 @@
 // Several recordings on top of each other, at a moment of the transition that most of them have.
 
 const MOMENTS = [["onset", "onsetAt", "onset"], ["halfway", "at", "halfway point"], ["end", "endAt", "end"]];
-const [AROUND, MOST_KNOWN, GRID, MOST_LINES] = [2, 0.8, 300, 300];
+const [AROUND, MOST_KNOWN, GRID, MOST_LINES] = [2, 0.8, 300, 100];
 const LENGTHS = [[86400e3, "days"], [3600e3, "h"], [60e3, "min"], [1e3, "s"], [1, "ms"]];
 
 function alignedPanel() {
