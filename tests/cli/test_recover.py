@@ -70,8 +70,9 @@ def test_a_figure_of_an_unknown_type_is_refused_before_anything_is_written(
 
 def test_a_report_repeats_the_fit_and_the_recovery(command, panel, files, tmp_path):
     panel.to_csv(tmp_path / "runs.csv")
-    fit = ["fit", tmp_path / "runs.csv", "--out", tmp_path / "m.mechtrace", "--latents", 2]
-    small = ["--hidden", 8, "--steps", 40, "--set=align=false", "--set=evaluations=2"]
+    fit = ["fit", tmp_path / "runs.csv", "--out", tmp_path / "m.mechtrace", "--latents", 4]
+    small = ["--hidden", 16, "--steps", 240, "--batch", 12, "--lr", 0.01]
+    small += ["--set=align=false", "--set=evaluations=4"]
     code, _, err = command(*fit, *small, "--quiet")
     assert code == 0, err
     origin = mt.load(tmp_path / "m.mechtrace").record_.origin

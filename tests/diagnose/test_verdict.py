@@ -229,7 +229,7 @@ def test_means_closer_than_states_scatter_are_reported(trained, world):
     wide = dataclasses.replace(far, spread=4 * np.eye(d))
     finding = as_algorithm1(path, wide)
     assert finding.level == "bad"
-    assert "0.6 standard deviations of a state" in finding.meaning
+    assert "0.61 standard deviations of a state" in finding.meaning
     assert "state-space" in finding.next_step
     assert finding.value < finding.threshold
     assert as_algorithm1(path, dataclasses.replace(far, spread=0.2 * np.eye(d))).level == "caution"

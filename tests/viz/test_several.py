@@ -30,7 +30,7 @@ def test_recordings_are_aligned_at_their_change():
     time, share = median.get_data()
     known = np.isfinite(share)
     half = np.interp(0.5, share[known], time[known])
-    assert half == pytest.approx(0.0, abs=0.3)  # both change at once, 10 apart as recorded
+    assert half == pytest.approx(0.0, abs=0.6)  # both change at once, 10 apart as recorded
     assert axes.get_xlabel() == "time since the midpoint of walk → run"
     assert axes.get_ylabel() == "share of run"
 

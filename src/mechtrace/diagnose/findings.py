@@ -35,12 +35,13 @@ def graded(value: float, caution: float, bad: float) -> Level:
 def rounded(value: float) -> str:
     """Format a figure as everywhere in mechtrace: two digits, whole numbers from ten on.
 
-    >>> rounded(0.0834), rounded(3.46), rounded(1234.5), rounded(float("nan"))
-    ('0.083', '3.5', '1,234', 'unknown')
+    >>> rounded(0.0834), rounded(0.7), rounded(3.46), rounded(1234.6), rounded(float("nan"))
+    ('0.083', '0.70', '3.5', '1,235', 'unknown')
     """
     if not isfinite(value):
         return "unknown"
-    return f"{value:.2g}" if abs(value) < 9.95 else f"{value:,.0f}"
+    steps = ((9.95, ",.0f"), (0.995, ".1f"), (0.0995, ".2f"))
+    return format(value, next((form for least, form in steps if abs(value) >= least), ".2g"))
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,10 @@ function curvesOf(series) {
 // Two digits, and whole numbers from ten on, as everywhere in mechtrace.
 function rounded(value) {
   if (value === null || Number.isNaN(value)) return "–";
-  return Math.abs(value) < 9.95 ? String(Number(value.toPrecision(2))) : Math.round(value).toLocaleString("en");
+  const size = Math.abs(value);
+  if (size >= 9.95) return Math.round(value).toLocaleString("en");
+  if (size >= 0.0995) return value.toFixed(size >= 0.995 ? 1 : 2);
+  return String(Number(value.toPrecision(2)));
 }
 
 function timeText(value, dates) {

@@ -61,7 +61,6 @@ def recordings(
         one.get_legend().remove()
         one.set_title(plain(name), fontsize=9, color=SOFT, loc="left")
         one.set_ylabel("share")
-        one.set_xlabel("time" if one is axes[-1] else "")
     handles: dict[str, Any] = {}  # a flag that only some recordings have is named too
     for one in axes:
         handles |= {
