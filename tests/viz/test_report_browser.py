@@ -93,7 +93,7 @@ def test_the_demo_draws_everything_without_a_complaint(browser, files):
 
 
 def test_recordings_are_aligned_at_the_moment_that_is_chosen(browser, files):
-    browser.open(files / "demo.html")
+    browser.open(files / "many.html")
     title = "document.getElementById('aligned').layout.xaxis.title.text"
     assert browser.evaluate(title) == "time since the halfway point"
     crossing = (
