@@ -178,7 +178,7 @@ def _by_table(
     answers = estimated_shares([path for path, _ in known])
     truths = [shares for _, shares in known]
     scores = [figures(*pair, 0) for pair in zip(answers, truths, strict=True)]
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"series": path.name, "kind": "truth",
          "figures": {name: score[name] for name in OF_ALL if name in score},
          "regimes": figures_by_regime([answer], [shares], regimes)}

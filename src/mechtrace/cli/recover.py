@@ -172,6 +172,7 @@ def _plot(paths: list[Trajectory], diagnoses: Sequence[Diagnosis], out: Path) ->
     else:
         titles = [
             f"{path.name}: {diagnosis.verdict}{within(diagnosis)}"
+            + ("" if diagnosis.off is None else ", a sensor is off")
             for path, diagnosis in zip(paths, diagnoses, strict=False)
         ]
         figure = plot.recordings(paths, titles=titles)[0].figure

@@ -8,7 +8,7 @@ function alignedPanel() {
   const about = content.aligned;
   if (!about) return [];
   const left = about.events.filter((number) => number < 0).length;
-  const without = left ? `; ${left} recordings without this transition are left out` : "";
+  const without = left ? `; left out: ${left} without this transition` : "";
   return [
     make("h3", {}, `All recordings at their change ${about.from} → ${about.to}`),
     make("p", { class: "note" }, `Share of ${about.to} over the time since the`
