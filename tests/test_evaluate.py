@@ -19,6 +19,7 @@ from mechtrace.evaluate import (
     truth_of_labels,
     truth_of_share,
 )
+from mechtrace.io.parts import Preparation
 
 TIME = np.arange(101) / 10
 
@@ -201,6 +202,15 @@ def test_true_shares_are_matched_by_recording_and_time(tmp_path):
     assert np.isnan(table.of("three", np.arange(3) * 0.5)).all()
     with pytest.raises(DataError, match="different kinds"):
         table.of("two", np.array(["2024-01-01"], dtype="datetime64[s]"))
+
+
+def test_true_shares_have_the_columns_of_the_fit(tmp_path):
+    alpha = shares_table(tmp_path / "t.csv")
+    frame = pd.read_csv(tmp_path / "t.csv").rename(columns={"time": "Zeit", "series": "Charge"})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    how = Preparation(time="Zeit", series="Charge")
+    table = TruthTable.read(tmp_path / "t.csv", NAMES, how)
+    assert table.of("two", np.array([1.0, 1.5])) == pytest.approx(alpha[2:4])
 
 
 def test_true_shares_without_names_are_those_of_all(tmp_path):

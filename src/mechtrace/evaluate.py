@@ -137,7 +137,7 @@ class TruthTable(NamedTuple):
         Parameters
         ----------
         path : Path
-            The table; columns for time and recording are detected.
+            The table; time and recording are columns named as in the fit, or are detected.
         regimes : sequence of str
             Names of the columns with the shares, which sum to 1 in each row.
         preparation : Preparation, optional
@@ -152,14 +152,15 @@ class TruthTable(NamedTuple):
         DataError
             If a column is missing, or rows do not sum to 1.
         """
-        found = read_panel(path, channels=regimes, labelled=False)
+        how = preparation or Preparation()
+        found = read_panel(path, channels=regimes, labelled=False, model_roles=how.columns)
         total = np.asarray(found.panel.values, dtype=float).sum(axis=1)
         far = np.abs(total - 1) > ROUNDING
         if far.any():
             what = f"the shares of {', '.join(regimes)} sum to {total[far][0]:.4g} in a row, not 1"
             raise DataError(what, where=path.name, fix="give shares from 0 to 1 of all regimes")
-        how = replace(preparation or Preparation(), detrend=None, gap=None)
-        return cls(how.apply(found.panel), found.roles.get("series") is None)
+        panel = replace(how, detrend=None, gap=None).apply(found.panel)
+        return cls(panel, found.roles.get("series") is None)
 
     def of(self, name: str, time: np.ndarray) -> np.ndarray:
         """Return the true shares (T, K) of a recording at these times, NaN where unknown.
