@@ -20,7 +20,7 @@ from ..stage2.events import shown_time
 from ..stage2.trajectory import Trajectory
 from .narrative import limit, sentence, within
 from .plot.curves import trajectory as trajectory_plot
-from .plot.figure import COLOURS
+from .plot.figure import COLOURS, MINUS, PLUS
 from .plot.matrices import mechanisms as mechanisms_plot
 from .plot.verdicts import axes_evidence as axes_plot
 from .plot.verdicts import diagnosis as diagnosis_plot
@@ -160,7 +160,8 @@ def _box(*parts: str) -> str:
 
 
 def _colour(k: int) -> str:
-    return COLOURS[k % (len(COLOURS) - 1)]  # without black, which dark pages hide
+    found = COLOURS[k % len(COLOURS)]  # as in figures and reports
+    return "currentColor" if found == "#000000" else found  # dark pages hide black
 
 
 def _coloured(text: str, level: str) -> str:
@@ -208,7 +209,7 @@ def _matrix(effects: np.ndarray, cell: int = 14) -> str:
     """Draw effects between -1 and 1 as squares."""
     shapes = [
         f'<rect x="{j * cell}" y="{i * cell}" width="{cell - 1}" height="{cell - 1}"'
-        f' fill="{COLOURS[1 if value > 0 else 0]}" fill-opacity="{abs(value):.2f}"/>'
+        f' fill="{PLUS if value > 0 else MINUS}" fill-opacity="{abs(value):.2f}"/>'
         for (i, j), value in np.ndenumerate(effects)
         if np.isfinite(value)
     ]
