@@ -12,11 +12,14 @@ import mechtrace as mt
 from mechtrace.errors import DataError
 from mechtrace.evaluate import (
     EstimatedShares,
+    TruthTable,
     figures,
+    figures_by_regime,
     mean_figures,
     truth_of_labels,
     truth_of_share,
 )
+from mechtrace.io.parts import Preparation
 
 TIME = np.arange(101) / 10
 
@@ -167,3 +170,117 @@ def test_blocks_may_be_named_by_a_time(trained, world):
     glide = world.transition("simple", series=1).panel
     by_time = trained.recover(glide, blocks="conditional(1s)")
     assert by_time.alpha == pytest.approx(trained.recover(glide, blocks="conditional(1)").alpha)
+
+
+# --- a table of true shares ------------------------------------------------------------------
+
+
+NAMES = ("normal", "worn", "clogged")
+
+
+def shares_table(path, *, names=("one", "two"), rows=11, scale=1.0, time=True):
+    """Write true shares that go from the first regime over the second to the third."""
+    ramp = np.linspace(0, 1, rows)
+    middle = 1 - np.abs(2 * ramp - 1)
+    alpha = np.column_stack([(1 - ramp) ** 2, middle / 2, ramp**2])
+    alpha /= alpha.sum(axis=1, keepdims=True)
+    frame = pd.DataFrame(scale * alpha, columns=NAMES)
+    if time:
+        frame.insert(0, "time", np.arange(rows) * 0.5)
+    frames = [frame.assign(series=name) for name in names] or [frame]
+    pd.concat(frames).to_csv(path, index=False)
+    return alpha
+
+
+def test_true_shares_are_matched_by_recording_and_time(tmp_path):
+    alpha = shares_table(tmp_path / "t.csv")
+    table = TruthTable.read(tmp_path / "t.csv", NAMES[::-1])
+    assert not table.shared
+    some = table.of("two", np.array([1.0, 1.5, 7.0]))
+    assert some[:2] == pytest.approx(alpha[2:4, ::-1])
+    assert np.isnan(some[2]).all()  # after its end
+    assert np.isnan(table.of("three", np.arange(3) * 0.5)).all()
+    with pytest.raises(DataError, match="different kinds"):
+        table.of("two", np.array(["2024-01-01"], dtype="datetime64[s]"))
+
+
+def test_true_shares_have_the_columns_of_the_fit(tmp_path):
+    alpha = shares_table(tmp_path / "t.csv")
+    frame = pd.read_csv(tmp_path / "t.csv").rename(columns={"time": "Zeit", "series": "Charge"})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    how = Preparation(time="Zeit", series="Charge")
+    table = TruthTable.read(tmp_path / "t.csv", NAMES, how)
+    assert table.of("two", np.array([1.0, 1.5])) == pytest.approx(alpha[2:4])
+
+
+def test_true_shares_without_names_are_those_of_all(tmp_path):
+    alpha = shares_table(tmp_path / "t.csv", names=(), time=False)
+    table = TruthTable.read(tmp_path / "t.csv", NAMES)
+    assert table.shared
+    assert table.of("any", np.arange(11) / 10) == pytest.approx(alpha)  # row by row
+
+
+def test_true_shares_in_percent_are_refused(tmp_path):
+    shares_table(tmp_path / "t.csv", scale=100)
+    with pytest.raises(DataError, match="sum to 100 in a row, not 1"):
+        TruthTable.read(tmp_path / "t.csv", NAMES)
+
+
+def test_scores_of_each_regime_are_over_all_recordings():
+    truths = [np.array([[1.0, 0.0], [1.0, 0.0]]), np.array([[0.0, 1.0], [np.nan, np.nan]])]
+    alpha = np.array([[0.9, 0.1], [0.8, 0.2]])
+    found = [EstimatedShares(np.arange(2), a, a - 0.15, a + 0.15) for a in (alpha, alpha[:, ::-1])]
+    scores = figures_by_regime(found, truths, ("a", "b"))
+    assert scores["a"]["mae"] == pytest.approx((0.1 + 0.2 + 0.1) / 3)
+    assert scores["b"]["coverage"] == pytest.approx(2 / 3)
+    assert scores["a"]["pearson"] > 0.98
+
+
+def recovered_table(path, alpha):
+    half = 0.05
+    columns = dict(zip(NAMES, alpha.T, strict=True))
+    for name in NAMES:
+        columns |= {f"{name}_lower": columns[name] - half, f"{name}_upper": columns[name] + half}
+    frame = pd.DataFrame(
+        {"series": "one", "time": np.arange(len(alpha)) * 0.5}
+        | columns
+        | {"residual": 1.0, "flag": ""}
+    )
+    frame.to_csv(path, index=False)
+
+
+def test_evaluate_scores_recovered_tables_against_true_shares(command, tmp_path):
+    alpha = shares_table(tmp_path / "t.csv")
+    recovered_table(tmp_path / "alpha.csv", alpha + np.array([0.04, -0.02, -0.02]))
+    out = tmp_path / "e.json"
+    code, said, err = command("evaluate", tmp_path / "alpha.csv", "--truth", tmp_path / "t.csv",
+                              "--json", out)  # fmt: skip
+    assert code == 0, err
+    assert "  normal: pearson 1.000, mae 0.040, coverage 1.000" in said
+    result = json.loads(out.read_text())
+    assert result["summary"]["truth"]["mae"] == pytest.approx(0.08 / 3)
+    assert result["regimes"]["clogged"]["mae"] == pytest.approx(0.02)
+    assert result["rows"][0]["regimes"]["worn"]["coverage"] == 1
+
+
+def test_evaluate_recovers_and_scores_against_true_shares(command, trained, world, tmp_path):
+    glide = world.transition("simple", series=2)
+    trained.save(tmp_path / "m.mechtrace")
+    glide.panel.to_csv(tmp_path / "new.csv")
+    frame = glide.panel.to_frame()[["series", "time"]]
+    for k, name in enumerate(glide.panel.regimes or world.regimes):
+        frame[name] = np.asarray(glide.alpha)[:, :, k].ravel()
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    words = ["evaluate", tmp_path / "new.csv", "--model", tmp_path / "m.mechtrace"]
+    code, said, err = command(*words, "--truth", tmp_path / "t.csv", "--json", "-", "-q")
+    assert code == 0, err
+    result = json.loads(said)
+    assert [row["series"] for row in result["rows"]] == ["0", "1"]
+    assert set(result["regimes"]) == {"R0", "R1", "R2"}
+    code, _, err = command(*words, "--truth", tmp_path / "t.csv", "--proxy", "R1=x0")
+    assert (code, "leave them out" in err) == (2, True)
+    frame.assign(series="other " + frame["series"].astype(str)).to_csv(
+        tmp_path / "t.csv", index=False
+    )
+    code, _, err = command(*words, "--truth", tmp_path / "t.csv")
+    assert (code, "none of the recordings" in err) == (2, True)

@@ -12,6 +12,7 @@ import pytest
 
 import mechtrace as mt
 from mechtrace.errors import DataError
+from mechtrace.evaluate import TruthTable
 from mechtrace_lab import baselines
 from mechtrace_lab.cli.compare import _data_task
 from mechtrace_lab.comparison import cells, scores, summary, tasks
@@ -20,6 +21,7 @@ from mechtrace_lab.jobs import runner
 KINDS = {
     "good": "Good", "selecting": "Selecting", "failing": "Failing", "dying": "Dying",
     "lacking": "Lacking", "weightless": "Weightless", "blind": "Blind", "absent": "Absent",
+    "picky": "Picky",
 }  # fmt: skip
 TINY = ["--world", "paper", "--series", 4, "--trials", 3, "--regimes", 3, "--seeds", 1]
 
@@ -223,17 +225,70 @@ def test_new_recordings_get_curves_and_their_truth_judges_them(command, folder, 
     assert 0 < row["figures"]["single_mae"] < 0.2
 
 
+def test_a_new_file_needs_no_series_and_what_does_not_apply_is_left_out(command, folder, tmp_path):
+    frame = pd.read_csv(folder / "new.csv")
+    one = tmp_path / "one.csv"
+    frame[frame["series"] == "n1"].drop(columns="series").to_csv(one, index=False)
+    out = tmp_path / "out"
+    code, said, err = command(
+        "compare", folder / "runs.csv", "--methods", "good,blind,picky", "--seeds", 1,
+        "--new", one, "--truth", folder / "truth.csv", "--holdout", 0.2, "--out", out,
+    )  # fmt: skip
+    assert code == 0, err
+    assert "left out: picky: it wants more regimes; give more." in said
+    last = said.strip().splitlines()[-1]
+    assert " one is the best of 2 here: MAE 0.14; next is The " in last
+    result = read(out / "comparison.json")
+    assert result["conclusion"] == last
+    assert result["configuration"]["settings"]["holdout"] == 0.2
+    assert {row["method"]: row["status"] for row in result["rows"]}["picky"] == "skipped"
+    code, _, _ = command("compare", folder / "runs.csv", "--methods", "picky", "--out", out)
+    assert code == 1  # nothing finished
+
+
+@pytest.mark.parametrize(
+    ("errors", "says"),
+    [
+        ({"mechtrace": 0.04, "lda": 0.07, "hmm": 0.2},
+         "mechtrace is the best of 3 here: MAE 0.04; next is LDA with 0.07."),
+        ({"mechtrace": 0.042, "lda": 0.049}, "LDA does as well here as mechtrace: MAE 0.05 against"
+         " 0.04."),
+        ({"mechtrace": 0.08, "lda": 0.05, "hmm": 0.06},
+         "LDA is better here than mechtrace: MAE 0.05 against 0.08."),
+        ({"mechtrace": 0.08, "lda": None}, ""),
+    ],
+)  # fmt: skip
+def test_the_conclusion_is_one_sentence(errors, says):
+    def told(data, sd=None):
+        return summary.conclusion({
+            "configuration": {"data": data},
+            "methods": {"lda": {"title": "LDA"}, "mechtrace": {"title": "mechtrace"}},
+            "summary": [
+                {"method": name, "figures": {
+                    figure: {"mean": value, "sd": sd, "n": 5 if value else 0}
+                    for figure in ("single_mae", "switch_mae")
+                }}
+                for name, value in errors.items()
+            ],
+        })  # fmt: skip
+
+    assert told({"kind": "data", "truth": "hash"}) == says
+    assert told({"kind": "data"}).count(" on instant switches") == bool(says)
+    if says:  # with such a spread over the seeds nobody is better
+        assert "does as well" in told({"kind": "world"}, sd=0.2)
+
+
 def test_truth_is_found_by_series_and_time():
     new = mt.Panel.from_arrays(np.zeros((2, 3, 1)), time=[0.1, 0.2, 0.3], names=["a", "b"])
     rows = np.arange(12.0).reshape(2, 6, 1)
     known = mt.Panel.from_arrays(rows, time=np.arange(6) / 10, names=["b", "a"])
-    found = tasks.truth_for(new, known, shared=False)
+    found = tasks.truth_for(new, TruthTable(known, shared=False))
     assert [one[:, 0].tolist() for one in found] == [[7, 8, 9], [1, 2, 3]]
     short = mt.Panel.from_arrays(rows[:, :3], time=[0.0, 0.1, 0.2], names=["b", "a"])
     with pytest.raises(DataError, match="no truth for 'a' at time"):
-        tasks.truth_for(new, short, shared=False)
+        tasks.truth_for(new, TruthTable(short, shared=False))
     with pytest.raises(DataError, match="no truth for the recording 'b'"):
-        tasks.truth_for(new, known[["a"]], shared=False)
+        tasks.truth_for(new, TruthTable(known[["a"]], shared=False))
 
 
 def test_only_regimes_with_several_recordings_are_held_out():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -184,7 +185,7 @@ device, graph
         from .identifiability.aligner import axes_of_run
         from .identifiability.mechanism_form import MECHANISM_FORM
         from .io.typed_json import decode, plain
-        from .stage1.fit_record import AxesRecord, EvidenceRecord
+        from .stage1.fit_record import AxesRecord, EvidenceRecord, OriginRecord
         from .stage2.measure import measure_statistics
 
         with torch_threads(run.trainer.threads):
@@ -199,6 +200,7 @@ device, graph
             record,
             evidence=decode(EvidenceRecord, plain(statistics.selection)),
             axes=decode(AxesRecord, plain(axes.facts())),
+            origin=OriginRecord(f"{datetime.now(UTC):%Y-%m-%d %H:%M}"),
         )
         return self._adopt_run(run, record, axes, statistics)
 
@@ -221,6 +223,7 @@ device, graph
             a gain the experts stay as they were.
         """
         from ._runtime import progress as listening
+        from .data.regime_order import with_regimes
         from .identifiability.aligned_model import refit_experts
         from .io.typed_json import decode, plain
         from .stage1.fit_record import EvidenceRecord, RefitRecord
@@ -230,6 +233,8 @@ device, graph
         self._check_fitted("refit")
         panel = self.prepared(panel)
         self.record_.check_channels(panel)
+        if set(panel.regimes) == set(self.regimes_):
+            panel = with_regimes(panel, self.regimes_)
         run = FitRun.prepare(panel, self.config(), self.frontend_)
         if run.data.regimes != self.regimes_:
             raise DataError(

@@ -1,14 +1,18 @@
-"""Score recovered shares against labels or a proxy."""
+"""Score recovered shares against labels, a proxy, or a table of true shares."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .data.panel import Panel
+from .data.read import read_panel
 from .errors import DataError
+from .io.parts import Preparation
 from .metrics import weight_correlation, weight_error
 from .stage2.trajectory import Trajectory
 
@@ -16,6 +20,9 @@ from .stage2.trajectory import Trajectory
 NEAR = 0.15
 #: Flags of steps without a claim.
 UNKNOWN = ("warm-up", "missing", "unexplained")
+
+#: Largest difference of the sum of true shares from 1, as by rounding.
+ROUNDING = 0.02
 
 Figures = dict[str, float]
 
@@ -79,8 +86,7 @@ def figures(answer: EstimatedShares, truth: np.ndarray, regime: int) -> Figures:
         "midpoint": _midpoint(time, share, target),
     }
     if answer.lower is not None and answer.upper is not None:
-        slack = 1e-9
-        inside = (answer.lower[known] <= wanted + slack) & (wanted <= answer.upper[known] + slack)
+        inside = _inside(answer.lower[known], answer.upper[known], wanted)
         out["coverage"] = _mean(inside[np.isfinite(alpha).all(axis=1)])
     if answer.flag is not None:
         out["unknown"] = _mean(np.isin(answer.flag[known], UNKNOWN))
@@ -114,6 +120,129 @@ def truth_of_share(share: np.ndarray, regime: int) -> np.ndarray:
     """Make shares (T, 2) from that of one of two regimes, clipped to [0, 1]."""
     cut = np.clip(share, 0.0, 1.0)
     return np.column_stack([1 - cut, cut] if regime == 1 else [cut, 1 - cut])
+
+
+class TruthTable(NamedTuple):
+    """True shares of recordings; `shared` if the table names none, so that all have the same."""
+
+    panel: Panel
+    shared: bool
+
+    @classmethod
+    def read(
+        cls, path: Path, regimes: Sequence[str], preparation: Preparation | None = None
+    ) -> TruthTable:
+        """Read a table with a column of shares for each regime, prepared as the recordings.
+
+        Parameters
+        ----------
+        path : Path
+            The table; time and recording are columns named as in the fit, or are detected.
+        regimes : sequence of str
+            Names of the columns with the shares, which sum to 1 in each row.
+        preparation : Preparation, optional
+            How the recordings were prepared.
+
+        Returns
+        -------
+        TruthTable
+
+        Raises
+        ------
+        DataError
+            If a column is missing, or rows do not sum to 1.
+        """
+        how = preparation or Preparation()
+        found = read_panel(path, channels=regimes, labelled=False, model_roles=how.columns)
+        total = np.asarray(found.panel.values, dtype=float).sum(axis=1)
+        far = np.abs(total - 1) > ROUNDING
+        if far.any():
+            what = f"the shares of {', '.join(regimes)} sum to {total[far][0]:.4g} in a row, not 1"
+            raise DataError(what, where=path.name, fix="give shares from 0 to 1 of all regimes")
+        panel = replace(how, detrend=None, gap=None).apply(found.panel)
+        return cls(panel, found.roles.get("series") is None)
+
+    def of(self, name: str, time: np.ndarray) -> np.ndarray:
+        """Return the true shares (T, K) of a recording at these times, NaN where unknown.
+
+        Rows are matched by time, or by number if the table has no time and as many rows.
+
+        Raises
+        ------
+        DataError
+            If times are dates in one and numbers in the other.
+        """
+        names = self.panel.names.tolist()
+        out = np.full((len(time), len(self.panel.channels)), np.nan)
+        if not self.shared and name not in names:
+            return out
+        i = 0 if self.shared else names.index(name)
+        shares, there = np.asarray(self.panel[i].values, dtype=float), self.panel.time_of(i)
+        if self.panel.time is None and len(shares) == len(time):
+            return shares
+        if (there.dtype.kind == "M") != (time.dtype.kind == "M"):
+            what = "its times and those of the recordings are of different kinds"
+            raise DataError(what, where=self.panel.source,
+                            fix="use numbers in both, or dates in both")  # fmt: skip
+        place = np.searchsorted(there, time).clip(0, len(there) - 1)
+        before = (place - 1).clip(0)
+        place = np.where(np.abs(there[before] - time) < np.abs(there[place] - time), before, place)
+        unit = np.timedelta64(1, "s") if time.dtype.kind == "M" else 1
+        step = float(np.median(np.diff(time)) / unit) if len(time) > 1 else 1.0
+        near = (np.abs(there[place] - time) / unit).astype(float) <= 1e-6 * step
+        out[near] = shares[place[near]]
+        return out
+
+
+def figures_by_regime(
+    answers: Sequence[EstimatedShares], truths: Sequence[np.ndarray], regimes: Sequence[str]
+) -> dict[str, Figures]:
+    """Score the share of each regime, over the rows of all recordings together.
+
+    Parameters
+    ----------
+    answers : sequence of EstimatedShares
+        One per recording.
+    truths : sequence of (T, K)
+        True shares, NaN where unknown.
+    regimes : sequence of str
+        Names of the columns.
+
+    Returns
+    -------
+    dict
+        For each regime pearson (NaN if its true share is constant), mae, and coverage if the
+        answers have intervals.
+    """
+    pairs = list(zip(answers, truths, strict=True))
+    known = [
+        np.isfinite(truth).all(axis=1) & np.isfinite(answer.alpha).all(axis=1)
+        for answer, truth in pairs
+    ]
+
+    def rows(arrays: Sequence[np.ndarray]) -> np.ndarray:
+        return np.concatenate([one[mask] for one, mask in zip(arrays, known, strict=True)])
+
+    wanted, alpha = rows(truths), rows([answer.alpha for answer in answers])
+    out = {}
+    for k, name in enumerate(regimes):
+        column = slice(k, k + 1)
+        out[name] = {
+            "pearson": weight_correlation(wanted[:, column], alpha[:, column]),
+            "mae": weight_error(wanted[:, column], alpha[:, column]),
+        }
+    lower = [answer.lower for answer in answers if answer.lower is not None]
+    upper = [answer.upper for answer in answers if answer.upper is not None]
+    if len(lower) == len(upper) == len(answers):
+        inside = _inside(rows(lower), rows(upper), wanted)
+        for k, name in enumerate(regimes):
+            out[name]["coverage"] = _mean(inside[:, k])
+    return out
+
+
+def _inside(lower: np.ndarray, upper: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    slack = 1e-9
+    return (lower <= wanted + slack) & (wanted <= upper + slack)
 
 
 class GroupFold(NamedTuple):

@@ -169,6 +169,7 @@ class FittedModel(DescribedModel):
         evidence: str | Sequence[str] | None = None,
         estimate_offset: bool = False,
         anchor: Sequence[IntervalLike] = (),
+        progress: bool = False,
         **former: Any,
     ) -> Trajectory | list[Trajectory]:
         """Recover alpha(t), the share of each mechanism at each step (stage 2).
@@ -201,8 +202,10 @@ class FittedModel(DescribedModel):
             Estimate a constant offset of each recording from the recording itself.
         anchor : sequence of (regime, start, end)
             Intervals of known regime, from which the offset is estimated.
+        progress : bool
+            Report on standard error, if it takes long.
         **former
-            `blocks`, `bias` and `known`: former names of the last three.
+            `blocks`, `bias` and `known`: former names of `evidence`, `estimate_offset`, `anchor`.
 
         Returns
         -------
@@ -228,7 +231,7 @@ class FittedModel(DescribedModel):
             former.get("bias", estimate_offset), former.get("known", anchor),
         )  # fmt: skip
         model = self._in_float64() if causal else self.model_
-        found = recover(model, statistics, self.regimes_, panel, options, step)
+        found = recover(model, statistics, self.regimes_, panel, options, step, progress=progress)
         return found[0] if pool or len(panel) == 1 else found
 
     def mechanisms(

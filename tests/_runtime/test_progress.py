@@ -189,6 +189,19 @@ def test_every_bar_looks_alike(monkeypatch: pytest.MonkeyPatch) -> None:
         assert re.sub(" +", " ", last_state(stream)).strip().startswith(f"{what} ━"), what
 
 
+def test_long_work_is_reported_in_a_pipe_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert list(watched(["a", "b"], "recovering")) == ["a", "b"]
+    assert capsys.readouterr().err == ""  # it was quick
+    now = iter(range(0, 1000, 4))
+    monkeypatch.setattr("mechtrace._runtime.progress.time.monotonic", lambda: next(now))
+    assert list(watched([1, 2, 3, 4], "recovering", False, [10, 20, 30, 40])) == [1, 2, 3, 4]
+    assert capsys.readouterr().err == "recovering 30/100  19 s left\n"
+    assert list(watched([1, 2, 3, 4], "recovering", True)) == [1, 2, 3, 4]
+    assert capsys.readouterr().err == ""
+
+
 def test_reporter_chooses_by_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(reporter(Terminal()), LiveBar)
     assert isinstance(reporter(io.StringIO()), PlainLines)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,16 @@ import pytest
 import typer
 
 from mechtrace.cli.main import app
-from mechtrace.cli.options import READING, RENAMED, assignments, named, plain, with_options
+from mechtrace.cli.options import (
+    READING,
+    RENAMED,
+    assignments,
+    named,
+    plain,
+    typed_command,
+    with_options,
+)
+from mechtrace.config import RunConfig
 from mechtrace.errors import ConfigError
 
 
@@ -83,3 +94,39 @@ def test_results_become_plain_json():
         "long": np.timedelta64(1500, "ms"),
     })  # fmt: skip
     assert found == {"nan": None, "day": "2024-01-31", "3": [1, None], "long": 1.5}
+
+
+def test_the_help_of_fit_shows_every_default(command):
+    code, said, _ = command("fit", "--help")
+    text = " ".join(said.partition("Options:")[2].split())
+    assert code == 0
+    settings = RunConfig().options()
+    for name in ("latents", "lags", "experts", "steps", "lr", "hidden", "holdout", "seed"):
+        about = text.split(f" --{name} ")[1].split(" --")[0]
+        assert f"[default: {settings[name]}]" in about, name
+    for name in ("time", "series", "regime", "channels", "gap", "rate", "detrend", "batch"):
+        assert "[default: " in text.split(f" --{name} ")[1].split(" --")[0], name
+
+
+def test_new_recordings_are_read_as_in_the_fit_by_default(command):
+    text = " ".join(command("recover", "--help")[1].split())
+    assert text.count("[default: as in the fit]") == 6
+    assert "[default: detected]" not in text
+
+
+def test_every_command_has_an_example():
+    def all_of(name, found):
+        inner = dict(getattr(found, "commands", {}))
+        parts = [all_of(f"{name} {k}", v) for k, v in inner.items()]
+        return dict(pair for part in parts for pair in part.items()) or {name: found.help or ""}
+
+    helps = all_of("mechtrace", typer.main.get_command(app))
+    assert len(helps) > 9
+    assert [name for name, text in helps.items() if "Example" not in text] == []
+
+
+def test_the_home_folder_is_no_part_of_a_stored_command(monkeypatch):
+    home = str(Path.home())
+    words = ["mechtrace", "fit", f"{home}/my runs.csv", "--regime", "a b"]
+    monkeypatch.setattr(sys, "argv", words)
+    assert typed_command() == "mechtrace fit ~/'my runs.csv' --regime 'a b'"

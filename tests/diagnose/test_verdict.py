@@ -12,6 +12,7 @@ from diagnose_cases import dependent_surprise
 
 import mechtrace as mt
 from mechtrace.diagnose import Diagnosis, Finding, diagnose
+from mechtrace.diagnose.findings import rounded
 from mechtrace.diagnose.verdict import backtracking
 from mechtrace.errors import NotFitted
 from mechtrace.stage2.trajectory import Curve
@@ -31,7 +32,8 @@ def test_a_diagnosis_speaks(trained, world):
     assert {f["code"] for f in told["findings"] if f["decisive"]} == {
         "sensors", "expected error", "unexplained steps"
     }  # fmt: skip
-    head = f"{path.name}: {diagnosis.verdict}; shares are likely within {path.expected_error:.2f}"
+    error = rounded(path.expected_error)
+    head = f"{path.name}: {diagnosis.verdict}; shares are likely within {error}"
     assert str(diagnosis).splitlines()[0] == head
 
 
@@ -227,7 +229,7 @@ def test_means_closer_than_states_scatter_are_reported(trained, world):
     wide = dataclasses.replace(far, spread=4 * np.eye(d))
     finding = as_algorithm1(path, wide)
     assert finding.level == "bad"
-    assert "0.6 standard deviations of a state" in finding.meaning
+    assert "0.61 standard deviations of a state" in finding.meaning
     assert "state-space" in finding.next_step
     assert finding.value < finding.threshold
     assert as_algorithm1(path, dataclasses.replace(far, spread=0.2 * np.eye(d))).level == "caution"
@@ -260,3 +262,29 @@ def test_memory_grows_no_faster_than_the_recording(trained, world):
         tracemalloc.stop()
     assert peaks[1] < 2.1 * peaks[0]
     assert peaks[1] < 100e6  # measured: 43 MB
+
+
+def test_intervals_that_no_data_can_give_are_not_good(trained, world):
+    path = trained.recover(world.transition("simple", series=1, seed=2).panel)
+    usual = trained.diagnose(path)["interval width"]
+    assert usual.side == "at most"
+    flat = np.zeros_like(path.alpha)
+    flat[:, 0] = 1.0
+    stuck = dataclasses.replace(path, alpha=flat, lower=flat, upper=flat + 1e-18)
+    found = trained.diagnose(stuck)["interval width"]
+    assert (found.level, found.side) == ("caution", "at least")
+    assert "narrower than this recording can tell" in found.meaning
+    error = np.full(len(path), 0.2)  # the error is larger than the whole interval
+    narrow = dataclasses.replace(
+        path, lower=path.alpha - 0.01, upper=path.alpha + 0.01, error=error
+    )
+    assert trained.diagnose(narrow)["interval width"].level == "caution"
+
+
+def test_a_value_and_its_sentence_are_rounded_alike(trained, world):
+    path = trained.recover(world.transition("simple", series=1, seed=2).panel)
+    diagnosis = trained.diagnose(path)
+    for code in ("expected error", "separation", "information", "interval width"):
+        finding = diagnosis[code]
+        assert finding.shown in finding.meaning, code
+        assert f"{code} = {finding.shown}:" in str(finding)

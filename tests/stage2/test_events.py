@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mechtrace.stage2.events import Event, find_events
+from mechtrace.stage2.events import Event, common_transition, events_frame, find_events
 from mechtrace.stage2.trajectory import Trajectory
 
 NAMES = ("A", "B", "C")
@@ -192,3 +192,31 @@ def test_the_trajectory_passes_everything_on_and_tells_the_story():
     assert text.index("B from") < text.index("C from")
     assert "halfway at 200" in text or "halfway at 210" in text
     assert len(run) == 101
+
+
+# --- several recordings ----------------------------------------------------------------------
+
+
+def event(old, new, onset=0.0, length=1.0):
+    return Event(old, new, onset, onset + length / 2, onset + length, length)
+
+
+def test_the_common_transition_is_that_of_most_recordings():
+    first, second, back = event("A", "B"), event("A", "B", 5.0), event("B", "A", 9.0, 4.0)
+    assert common_transition([[first, back], [back, second], [second], []]) == [
+        first, second, second, None,
+    ]  # fmt: skip
+    assert common_transition([[first, back]]) == [back]  # as common, but longer
+    assert common_transition([[], []]) == [None, None]
+
+
+def test_events_as_a_table_have_durations_in_seconds():
+    day = np.datetime64("2024-01-31T10:00:00")
+    minute = np.timedelta64(1, "m")
+    dated = Event("A", "B", day, day + minute, day + 2 * minute, 2 * minute)
+    frame = events_frame([dated])
+    assert frame["duration"].tolist() == [120.0]
+    assert frame["midpoint"][0] == day + minute
+    assert list(frame.columns) == ["from", "to", "onset", "midpoint", "end", "duration"]
+    assert events_frame([event("A", "B", 0.1, 13.700000000000001)])["duration"].tolist() == [13.7]
+    assert len(events_frame([])) == 0

@@ -143,6 +143,11 @@ FIGURES = {
     "axes_evidence of none": lambda ax: plot.axes_evidence(Axes.unaligned(4), ax),
     "diagnosis": lambda ax: FINDINGS.plot(ax),
     "training": lambda ax: plot.training(HISTORY, ax),
+    "recordings": lambda ax: plot.recordings([PATH, made(name="$other$")], ax),
+    "recordings of dates": lambda ax: plot.recordings([made(time=DATES)] * 2, ax, titles="ab"),
+    "aligned": lambda ax: plot.aligned([PATH, made(), made()], ax, event="onset"),
+    "aligned, dates": lambda ax: plot.aligned([made(time=DATES)] * 2, ax, event="end"),
+    "aligned, hostile": lambda ax: plot.aligned([made(HOSTILE)], ax, regime=HOSTILE[0]),
     "frames": lambda ax: plot.frames(FILM, PATH, ax, count=3),
     "frames in colour": lambda ax: plot.frames(np.stack([FILM] * 3, -1), PAIR, ax),
 }  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ import pytest
 import mechtrace as mt
 from mechtrace.diagnose import Diagnosis
 from mechtrace.diagnose.findings import Finding
+from mechtrace.viz import plot, renderers
+from mechtrace.viz.plot.figure import MINUS, PLUS
 from mechtrace.viz.renderers import html
 
 BAD = "<script>alert('x')</script>"
@@ -151,3 +154,14 @@ def test_scikit_learn_clones_a_fitted_model_to_an_unfitted_one(trained):
     assert not hasattr(copy, "model_")
     assert copy.set_params(latents=7).latents == 7
     assert trained.latents == 4
+
+
+def test_colours_in_notebooks_are_those_of_figures_and_reports():
+    css = Path(renderers.__file__).with_name("assets").joinpath("report.css").read_text()
+    light = css[: css.index("data-theme")].lower()
+    for k, shade in enumerate(plot.COLOURS):
+        assert f"--c{k}: {shade.lower()}" in light
+        assert renderers._colour(k) in (shade, "currentColor")
+    assert f"--plus: {PLUS.lower()}" in light
+    assert f'fill="{PLUS}" fill-opacity="0.50"' in renderers._matrix(np.array([[0.5]]))
+    assert f'fill="{MINUS}"' in renderers._matrix(np.array([[-0.5]]))

@@ -15,6 +15,8 @@ import pytest
 
 import mechtrace as mt
 from mechtrace.errors import DataError, MissingDependency
+from mechtrace.identifiability.axes import Axes
+from mechtrace.stage2.stored_model import StoredModel
 from mechtrace.viz import payload as contents
 from mechtrace.viz.payload import Share
 
@@ -77,7 +79,7 @@ def test_the_answer_comes_first_with_how_far_to_trust_it(written, trained, path)
     lead = page.source[page.source.index('id="lead"') :]
     assert "verdict: do not trust (shares are likely within 0.50)." in lead[:600]
     assert 'class="answer bad"' in lead[:600]
-    assert "Shares are likely within 0.5 (limit: at most 0.11)" in lead[:2000]
+    assert "Shares are likely within 0.50 (limit: at most 0.11)" in lead[:2000]
     assert "pool repeated trials" in lead[:2000]  # what to do about it
     assert page.text.index("do not trust") < page.text.index("Repeat this")
 
@@ -111,12 +113,47 @@ def test_every_finding_event_and_training_step_is_there(written, trained, path):
 
 
 def test_mechanisms_are_those_of_the_model(written, trained, path, glide):
+    """The matrices are those of the sentences about what changes: one number for one edge."""
     about = written(path, panel=glide.panel).content["mechanisms"]
-    found = trained.mechanisms(glide.panel).jacobian
+    found = trained.weights_.jacobian
+    assert about["measured"] == "as estimated in the fit"
     np.testing.assert_allclose(unpack(about["matrices"]).T.reshape(found.shape), found, atol=1e-3)
     assert about["axes"] == trained.axes_.verdict
     assert about["names"] == list(trained.axes_.names)
     assert about["changes"] == trained.axes_.sentences()[: contents.MOST_CHANGES]
+
+
+def test_mechanisms_without_alignment_are_averages_over_the_recordings(
+    trained, path, glide, tmp_path
+):
+    plain = mt.Trace(latents=4)._adopt(
+        StoredModel(trained.model_, trained.record_, Axes.unaligned(4), trained.statistics_, None)
+    )
+    mt.report(plain, path, tmp_path / "r.html", panel=glide.panel)
+    about = Page(tmp_path / "r.html").content["mechanisms"]
+    assert about["measured"].startswith("averaged over ")
+    found = plain.mechanisms(glide.panel).jacobian
+    np.testing.assert_allclose(unpack(about["matrices"]).T.reshape(found.shape), found, atol=1e-3)
+
+
+def test_recordings_with_the_same_transition_are_aligned(trained, path, tmp_path):
+    regimes = trained.regimes_
+    time = np.arange(20.0)
+    share = np.clip((time[:, None] - [6, 12, 100]) / 4, 0, 1)
+    curves = []
+    for i in range(3):
+        alpha = np.column_stack([1 - share[:, i], share[:, i], np.zeros(20)])
+        curves.append(dataclasses.replace(path, name=f"n{i}", time=time, alpha=alpha))
+    mt.report(trained, curves, tmp_path / "r.html")
+    content = Page(tmp_path / "r.html").content
+    assert content["aligned"] == {
+        "from": regimes[0], "to": regimes[1], "regime": 1, "events": [0, 0, -1],
+    }  # fmt: skip
+    first, second = (content["series"][i]["events"][0] for i in (0, 1))
+    for key in ("at", "onsetAt", "endAt"):
+        assert second[key] - first[key] == 6
+    mt.report(trained, curves[1:], tmp_path / "r.html")
+    assert Page(tmp_path / "r.html").content["aligned"] is None  # one alone is not compared
 
 
 @pytest.mark.parametrize("given", [True, False])

@@ -92,6 +92,36 @@ def test_the_demo_draws_everything_without_a_complaint(browser, files):
     assert browser.problems == []
 
 
+def test_recordings_are_aligned_at_the_moment_that_is_chosen(browser, files):
+    browser.open(files / "many.html")
+    title = "document.getElementById('aligned').layout.xaxis.title.text"
+    assert browser.evaluate(title) == "time since the halfway point"
+    crossing = (
+        "(() => { const m = document.getElementById('aligned').data.at(-1);"
+        " return Math.min(...m.x.map((x, i) => Math.abs(x) < 0.5 ? Math.abs(m.y[i] - 0.5) : 9));"
+        " })()"
+    )
+    assert browser.evaluate(crossing) < 0.25
+    buttons = "document.querySelectorAll('#overview .choice button')"
+    browser.evaluate(f"{buttons}[0].click()")
+    assert browser.evaluate(title) == "time since the onset"
+    assert browser.problems == []
+
+
+def test_dark_pages_are_printed_dark_on_white_one_chart_below_the_other(browser, files, tmp_path):
+    browser.open(files / "demo.html", dark=True)
+    assert browser.evaluate("document.documentElement.dataset.theme") == "dark"
+    browser.call("Emulation.setEmulatedMedia", media="print")
+    style = "getComputedStyle(document.body)"
+    assert browser.evaluate(f"{style}.color") == "rgb(28, 33, 40)"  # also without any script
+    assert browser.evaluate(f"{style}.backgroundColor") == "rgb(255, 255, 255)"
+    assert browser.evaluate("getComputedStyle(document.querySelector('.pair')).display") == "block"
+    browser.call("Emulation.setEmulatedMedia", media="")
+    browser.pdf(tmp_path / "r.pdf")
+    assert (tmp_path / "r.pdf").stat().st_size > 20_000
+    assert browser.problems == []
+
+
 def test_hovering_shows_values(browser, files):
     browser.open(files / "one.html")
     browser.move("#shares .nsewdrag", 0.4, 0.5)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mechtrace.errors import MissingDependency
+from mechtrace.errors import DataError, MissingDependency
 from mechtrace.stage1.trainer import Progress
 from mechtrace_lab.baselines import Method, Traits
 
@@ -76,6 +76,13 @@ class Lacking(Good):
 
     def _learn(self, panel, listeners, truth):
         raise MissingDependency("it needs a package", fix="pip install it")
+
+
+class Picky(Good):
+    traits = traits("The picky one")
+
+    def _learn(self, panel, listeners, truth):
+        raise DataError("it wants more regimes", fix="give more")
 
 
 class Weightless(Good):

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 
+#: Seconds between two lines about the progress, where there is no terminal.
+LINE_SECONDS = 5.0
+
 _library = logging.getLogger("mechtrace")
 _lock = threading.Lock()
 _handlers: list[logging.Handler] = []
@@ -50,7 +53,7 @@ class Listener:
 class PlainLines(Listener):
     """One line per evaluation, at most one every few seconds, for pipes and log files."""
 
-    def __init__(self, stream: TextIO, seconds: float = 5.0) -> None:
+    def __init__(self, stream: TextIO, seconds: float = LINE_SECONDS) -> None:
         self.stream, self.seconds, self._last = stream, seconds, -1e9
         self._unsaid: Progress | None = None
 
@@ -152,18 +155,40 @@ def listeners(
         yield [stack.enter_context(each) for each in found]
 
 
-def watched(items: Sequence[Item], what: str, quiet: bool = False) -> Iterator[Item]:
-    """Iterate over items, with a progress bar on a terminal."""
-    if quiet or not is_terminal(sys.stderr):
+def watched(
+    items: Sequence[Item], what: str, quiet: bool = False, sizes: Sequence[int] | None = None
+) -> Iterator[Item]:
+    """Iterate over items, with a bar on a terminal, else with a line every few seconds.
+
+    `sizes` says how many things each item stands for; by default one.
+    """
+    if quiet or sys.stderr is None:
         yield from items
         return
+    counts = [1] * len(items) if sizes is None else list(sizes)
+    if not is_terminal(sys.stderr):
+        yield from _with_lines(items, what, counts)
+        return
     with bars(sys.stderr) as shown:
-        task = shown.add_task(what, total=len(items), figures="")
-        for item in items:
+        task = shown.add_task(what, total=sum(counts), figures="")
+        for item, count in zip(items, counts, strict=True):
             yield item
-            shown.advance(task)
+            shown.advance(task, count)
             left = shown.tasks[0].time_remaining
             shown.update(task, figures="" if left is None else f"{duration(left)} left")
+
+
+def _with_lines(items: Sequence[Item], what: str, counts: Sequence[int]) -> Iterator[Item]:
+    began = said = time.monotonic()
+    done = 0
+    for item, count in zip(items, counts, strict=True):
+        yield item
+        done += count
+        now = time.monotonic()
+        if now - said >= LINE_SECONDS and done < sum(counts):
+            left = (sum(counts) - done) * (now - began) / done
+            remark(f"{what} {done:,}/{sum(counts):,}  {duration(left)} left")
+            said = now
 
 
 def bars(stream: TextIO, *, transient: bool = True, elapsed: bool = False) -> RichProgress:

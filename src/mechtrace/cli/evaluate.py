@@ -1,4 +1,4 @@
-"""`mechtrace evaluate`: score recovered shares against labels or a proxy."""
+"""`mechtrace evaluate`: score recovered shares against labels, a proxy, or true shares."""
 
 from __future__ import annotations
 
@@ -30,11 +30,16 @@ if TYPE_CHECKING:
 
     from ..data.panel import Panel
     from ..estimator import Trace
+    from ..evaluate import Figures
 
 logger = logging.getLogger(__name__)
 
 #: Scores that are printed, in this order.
 PRINTED = ("pearson", "spearman", "mae", "low", "high", "midpoint", "coverage", "unknown")
+#: Those that are about all regimes, not about one of them.
+OF_ALL = ("pearson", "spearman", "mae", "coverage", "unknown")
+#: Recordings that are scored one by one on the screen.
+SHOWN = 10
 
 
 @with_options(
@@ -53,30 +58,46 @@ def evaluate(
         str,
         typer.Option(metavar="REGIME=COLUMN", help="Column with the share of one of two regimes."),
     ] = "",
+    truth: Annotated[
+        Path | None,
+        typer.Option(
+            help="Table of true shares: a column for each regime, and time and recording as in"
+            " DATA. Without --model, DATA are tables that recover has written."
+        ),
+    ] = None,
     request: dict[str, Any],
     option: FitSettings = None,
     json_file: Json = None,
     quiet: Quiet = False,
 ) -> None:
-    """Score recovered shares against labels, or against a column with the share of a regime.
+    """Score recovered shares against labels, the share of a regime, or a table of true shares.
 
     With --group-by each group (such as a subject) is left out in turn: a model is fitted to the
     labelled recordings of the others and scored on all recordings of the group. With --model that
     model is scored on all recordings. Scores: correlations; mean absolute error; the share where
     the truth is near 0 (low) and near 1 (high); the delay of crossing one half (midpoint);
     coverage of the truth by the intervals; and the fraction of steps flagged as unexplained.
+    With --truth correlation, error and coverage are also listed for each regime and recording.
 
     \b
     Examples:
       mechtrace evaluate runs.csv --regime gait --series subject,trial --group-by subject
       mechtrace evaluate new.csv --model gait.mechtrace --proxy run=speed_share --json -
+      mechtrace evaluate new.csv --model gait.mechtrace --truth shares.csv
+      mechtrace evaluate alpha.csv --truth shares.csv --json scores.json
     """
     from ..data.read import read_inputs, with_channels
     from ..evaluate import mean_figures
     from ..io.parts import Preparation
     from .inputs import model_and_data
 
-    check_targets([json_file], [*data, *([model] if model else [])])
+    check_targets([json_file], [*data, *(one for one in (model, truth) if one)])
+    if truth is not None:
+        if proxy or "group" in reading:
+            what = "a table of true shares leaves nothing to --proxy and --group-by"
+            raise ConfigError(what, fix="leave them out")
+        write_json(json_file, _by_table(data, model, truth, reading, request))
+        return
     if (model is None) == ("group" not in reading):
         raise ConfigError("one of --model and --group-by is needed", fix="add one of them")
     share_of, _, column = proxy.partition("=")
@@ -114,10 +135,67 @@ def evaluate(
     for kind in dict.fromkeys(row["kind"] for row in rows):
         mine = [row["figures"] for row in rows if row["kind"] == kind]
         summary[kind] = mean_figures(mine)
-        scores = {name: summary[kind].get(name, math.nan) for name in PRINTED}
-        shown = [f"{name} {x:.3f}" for name, x in scores.items() if not math.isnan(x)]
-        logger.info(f"{kind}, {len(mine)} recordings: {', '.join(shown)}")
+        logger.info(f"{kind}, {len(mine)} recordings: {_text(summary[kind], PRINTED)}")
     write_json(json_file, {"summary": summary, "rows": rows})
+
+
+def _text(scores: Figures, names: Sequence[str]) -> str:
+    """Format the scores that are known."""
+    known = [(name, scores.get(name, math.nan)) for name in names]
+    return ", ".join(f"{name} {x:.3f}" for name, x in known if not math.isnan(x))
+
+
+def _by_table(
+    data: list[Path], model: Path | None, truth: Path,
+    reading: dict[str, Any], request: dict[str, Any],
+) -> dict[str, Any]:  # fmt: skip
+    """Score the shares of all regimes against a table; print and return the scores."""
+    import numpy as np
+
+    from ..evaluate import TruthTable, estimated_shares, figures, figures_by_regime, mean_figures
+    from ..io.discover import find_inputs
+    from ..stage2.trajectory import read_curves
+    from .inputs import model_and_data, recovered
+
+    if model is None:
+        if reading:
+            what = "tables that recover has written are not read with options"
+            raise ConfigError(what, fix="leave out " + ", ".join(f"--{name}" for name in reading))
+        paths = [path for file in find_inputs(data)[0] for path in read_curves(file)]
+        preparation = None
+    else:
+        trace, panel = model_and_data(model, data, reading)
+        paths, preparation = recovered(trace, panel, request), trace.preparation_
+    regimes = paths[0].regimes
+    if any(path.regimes != regimes for path in paths):
+        raise DataError("the tables have different regimes", fix="score them one by one")
+    table = TruthTable.read(truth, regimes, preparation)
+    found = [(path, table.of(path.name, path.time)) for path in paths]
+    known = [(path, shares) for path, shares in found if np.isfinite(shares).all(axis=1).any()]
+    if not known:
+        fix = "use the times and names of the recordings"
+        raise DataError("it has none of the recordings and times", where=truth.name, fix=fix)
+    answers = estimated_shares([path for path, _ in known])
+    truths = [shares for _, shares in known]
+    scores = [figures(*pair, 0) for pair in zip(answers, truths, strict=True)]
+    rows: list[dict[str, Any]] = [
+        {"series": path.name, "kind": "truth",
+         "figures": {name: score[name] for name in OF_ALL if name in score},
+         "regimes": figures_by_regime([answer], [shares], regimes)}
+        for (path, shares), answer, score in zip(known, answers, scores, strict=True)
+    ]  # fmt: skip
+    summary = mean_figures([row["figures"] for row in rows])
+    by_regime = figures_by_regime(answers, truths, regimes)
+    logger.info(f"against {truth}, {len(rows)} recordings: {_text(summary, OF_ALL)}")
+    for name, one in by_regime.items():
+        logger.info(f"  {name}: {_text(one, OF_ALL)}")
+    for row in rows[:SHOWN] if len(rows) > 1 else ():
+        logger.info(f"  recording {row['series']}: {_text(row['figures'], OF_ALL)}")
+    if len(rows) > SHOWN:
+        logger.info(f"  ... and {len(rows) - SHOWN} more recordings")
+    if len(known) < len(found):
+        logger.info(f"{len(found) - len(known)} recordings are not in {truth}")
+    return {"summary": {"truth": summary}, "regimes": by_regime, "rows": rows}
 
 
 def _folds(panel: Panel, settings: dict[str, Any]) -> Iterator[tuple[Trace, Panel, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +17,9 @@ from .options import (
     Json,
     Quiet,
     assignments,
+    by_default,
     check_targets,
+    typed_command,
     with_options,
     write_json,
 )
@@ -44,33 +47,56 @@ def fit(
     *,
     reading: dict[str, Any],
     size: Annotated[
-        str | None, typer.Option(metavar="HxW", help="Resize pictures, as 64x64.")
+        str | None,
+        typer.Option(metavar="HxW", help="Resize pictures, as 64x64. [default: as they are]"),
     ] = None,
     config: Annotated[Path | None, typer.Option(help="Read settings from a TOML file.")] = None,
-    latents: Annotated[int | None, typer.Option(help="Dimension of the latent state.")] = None,
+    latents: Annotated[
+        int | None, typer.Option(help=by_default("latents", "Dimension of the latent state."))
+    ] = None,
     lags: Annotated[
-        int | None, typer.Option(help="Past steps that each transition depends on.")
+        int | None,
+        typer.Option(help=by_default("lags", "Past steps that each transition depends on.")),
     ] = None,
     lag_seconds: Annotated[
         float | None, typer.Option(help="The same as a time (in seconds for dates).")
     ] = None,
     experts: Annotated[
-        Experts | None, typer.Option(help="Family of the transition models.")
+        Experts | None,
+        typer.Option(help=by_default("experts", "Family of the transition models.")),
     ] = None,
-    steps: Annotated[int | None, typer.Option(help="Training steps.")] = None,
-    batch: Annotated[int | None, typer.Option(help="Series per training step.")] = None,
-    lr: Annotated[float | None, typer.Option(help="Learning rate.")] = None,
-    hidden: Annotated[int | None, typer.Option(help="Width of the hidden layers.")] = None,
+    steps: Annotated[
+        int | None,
+        typer.Option(help=by_default("steps", "Training steps, unless stopped early.")),
+    ] = None,
+    batch: Annotated[
+        int | None,
+        typer.Option(help="Series per training step. [default: 40, on a GPU 320]"),
+    ] = None,
+    lr: Annotated[float | None, typer.Option(help=by_default("lr", "Learning rate."))] = None,
+    hidden: Annotated[
+        int | None, typer.Option(help=by_default("hidden", "Width of the hidden layers."))
+    ] = None,
     holdout: Annotated[
         float | None,
-        typer.Option(help="Fraction of the series (or groups) of each regime to hold out."),
+        typer.Option(
+            help=by_default(
+                "holdout", "Fraction of the series (or groups) of each regime to hold out."
+            )
+        ),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of the random number generators.")] = None,
-    device: Annotated[str | None, typer.Option(help="Device: auto, cpu or cuda.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help=by_default("seed", "Seed of the random number generators."))
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(help=by_default("device", "Device: auto, cpu or cuda."))
+    ] = None,
     option: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="NAME=VALUE", help="Any other setting, as window=100. Repeatable."
+            "--set",
+            metavar="NAME=VALUE",
+            help="Any other setting, as window=100. Repeatable; --write-config lists them all.",
         ),
     ] = None,
     dry_run: Annotated[
@@ -197,6 +223,9 @@ def _train(
             err=True,
         )
         raise typer.Exit(130) from None
+    assert trace.record_.origin is not None  # a finished fit has one
+    origin = replace(trace.record_.origin, command=typed_command())
+    trace.record_ = replace(trace.record_, origin=origin)
     trace.save(out)
     checkpoint.unlink(missing_ok=True)
     return trace

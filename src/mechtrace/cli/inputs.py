@@ -42,6 +42,7 @@ def read_labelled(data: Sequence[Path], reading: dict[str, Any]) -> Reading:
     """
     from ..data.plausible import checked_for_training
     from ..data.read import read_inputs
+    from ..data.regime_order import by_appearance
     from ..io.parts import Preparation
 
     roles = dict(reading)
@@ -56,6 +57,7 @@ def read_labelled(data: Sequence[Path], reading: dict[str, Any]) -> Reading:
             what, fix = "the recordings have no regime", "put those of each regime into a folder"
         raise DataError(what, where=found.panel.source, fix=fix)
     found = _divided(found)
+    found = found._replace(panel=by_appearance(found.panel))
     logger.info(found.summary)
     # before a trend or an average spreads an absurd cell over others
     return found._replace(panel=preparation.apply(checked_for_training(found.panel)))
@@ -119,7 +121,9 @@ def model_and_data(
     return trace, reading.panel if extra else trace.prepared(reading.panel)
 
 
-def recovered(trace: Trace, panel: Panel, request: dict[str, Any]) -> list[Trajectory]:
+def recovered(
+    trace: Trace, panel: Panel, request: dict[str, Any], *, progress: bool = False
+) -> list[Trajectory]:
     """Recover with the options of `RECOVERY`; always a list."""
     from ..stage2.calibration import KnownInterval
 
@@ -131,6 +135,7 @@ def recovered(trace: Trace, panel: Panel, request: dict[str, Any]) -> list[Traje
         evidence=request.pop("evidence", None),
         anchor=[KnownInterval.parse(text) for text in request.pop("anchor", ())],
         estimate_offset=request.pop("estimate_offset", False),
+        progress=progress,
         **request,
     )
     return found if isinstance(found, list) else [found]

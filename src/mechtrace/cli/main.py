@@ -51,7 +51,7 @@ COMMANDS = {
     "diagnose": "Check whether the recovered shares can be trusted.",
     "report": "Write an HTML report: answer, figures, evidence.",
     "calibrate": "Correct recovered shares by known intervals.",
-    "evaluate": "Score recovered shares against labels or a proxy.",
+    "evaluate": "Score recovered shares against what is known.",
     "describe": "Say what sets regimes apart, in terms of the sensors.",
     "info": "Describe a stored model.",
 }

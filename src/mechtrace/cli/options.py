@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import json
 import logging
 import math
 import os
+import re
+import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
@@ -19,7 +22,8 @@ from typer.core import TyperCommand
 
 from .._runtime.process import output_file
 from .._runtime.terminal import deliver, say, was_closed
-from ..errors import ConfigError, DataError
+from ..config import RunConfig
+from ..errors import ConfigError, DataError, visible
 
 STDOUT = Path("-")
 _answer_on_stdout = False
@@ -126,17 +130,27 @@ def _column(help: str, *names: str) -> tuple[Any, Any]:
 
 #: Type and default of the options of a group, by the name of the setting.
 Options = Mapping[str, tuple[Any, Any]]
+
+
+def by_default(setting: str, help: str) -> str:
+    """Add the default of a setting of fit to the help of its option."""
+    return f"{help} [default: {RunConfig().options()[setting]}]"
+
+
 #: How recordings are read and prepared.
 READING: Options = {
-    "time": _column("Column with the time."),
-    "series": _column("Column that names the recording, or several, as subject,trial."),
-    "regime": _column("Column with the regime label."),
+    "time": _column("Column with the time. [default: detected]"),
+    "series": _column(
+        "Column that names the recording, or several, as subject,trial. [default: detected]"
+    ),
+    "regime": _column("Column with the regime label. [default: detected]"),
     "group": _column(
-        "Column with the group (such as the subject): groups are held out as a whole.",
+        "Column with the group (such as the subject): groups are held out as a whole."
+        " [default: none]",
         "--group-by",
     ),
     "channels": _option(
-        str | None, None, "Columns with measurements, as x,y,z.",
+        str | None, None, "Columns with measurements, as x,y,z. [default: detected]",
         metavar="COLUMNS", callback=lambda text: named(text),
     ),
     "missing": _option(
@@ -145,19 +159,32 @@ READING: Options = {
     ),
     "gap": _option(
         float | None, None,
-        "Split a recording where time steps are longer than this (seconds for dates).",
+        "Split a recording where time steps are longer than this (seconds for dates)."
+        " [default: 1.5 times the usual step]",
     ),
     "rate": _option(
         float | None, None, "Resample to this many rows per unit of time (per second for dates)."
+        " [default: as recorded]",
     ),
     "detrend": _option(
         Literal["mean", "line"] | None, None,
-        "Subtract each recording's mean, or its linear trend, per channel.",
+        "Subtract each recording's mean, or its linear trend, per channel. [default: nothing]",
     ),
 }  # fmt: skip
+
+
+def _as_in_the_fit(option: tuple[Any, Any]) -> tuple[Any, Any]:
+    """Return an option whose default is what the model remembers."""
+    kind, default = option
+    shown = copy.copy(kind.__metadata__[0])
+    shown.help = re.sub(r"\[default: .*\]", "[default: as in the fit]", shown.help)
+    return Annotated[kind.__origin__, shown], default
+
+
 #: Those of them that a stored model leaves open for new recordings.
 READING_NEW: Options = {
-    name: READING[name] for name in ("time", "series", "missing", "gap", "rate", "detrend")
+    name: _as_in_the_fit(READING[name])
+    for name in ("time", "series", "missing", "gap", "rate", "detrend")
 }
 #: How shares are recovered.
 RECOVERY: Options = {
@@ -169,9 +196,12 @@ RECOVERY: Options = {
     "pool": _option(
         bool, False, "Treat the recordings as repeated trials of one schedule.", "--pool"
     ),
-    "active": _option(str, "", "Regimes that can occur, as walk,run; auto selects them."),
+    "active": _option(
+        str, "", "Regimes that can occur, as walk,run; auto selects them. [default: all]"
+    ),
     "evidence": _option(
-        str, "", "Observation models to use, as static or conditional(2),moments(16).",
+        str, "", "Observation models to use, as static or prediction(2),window_moments(16)."
+        " [default: those that were best in the fit]",
         callback=lambda text: named(text),
     ),
     "anchor": _option(
@@ -275,6 +305,16 @@ def write_json(path: Path | None, result: dict[str, Any]) -> None:
         return
     with atomic_path(path) as temporary:
         temporary.write_text(text + "\n", encoding="utf-8")
+
+
+def typed_command() -> str:
+    """Return the command line of this process, with ~ instead of the home folder."""
+    home = str(Path.home())
+    words = []
+    for word in ["mechtrace", *sys.argv[1:]]:
+        inside = len(home) > 1 and word.startswith(home + os.sep)
+        words.append(f"~/{shlex.quote(word[len(home) + 1 :])}" if inside else shlex.quote(word))
+    return visible(" ".join(words))
 
 
 def plain(value: Any) -> Any:

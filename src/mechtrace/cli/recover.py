@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import logging
-import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import visible
+from ..errors import DataError, MissingDependency
 from .options import (
     READING_NEW,
     RECOVERY,
@@ -20,17 +18,27 @@ from .options import (
     Quiet,
     TableOut,
     check_targets,
+    typed_command,
     with_options,
     write_json,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..diagnose.findings import Diagnosis
+    from ..stage2.events import Event
+    from ..stage2.trajectory import Trajectory
     from ..viz.report import Results
 
 logger = logging.getLogger(__name__)
 
 #: Recordings that are described one by one.
 SHOWN = 10
+#: Recordings that get a panel each in a figure; more are a row of colours each.
+PANELS = 8
+#: Types of figures.
+FIGURES = (".png", ".svg", ".pdf")
 
 
 @with_options(reading=READING_NEW, request=RECOVERY)
@@ -42,6 +50,13 @@ def recover(
     reading: dict[str, Any],
     request: dict[str, Any],
     report: Annotated[Path | None, typer.Option(help="Also write an HTML report.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Also draw the curves: .png, .svg or .pdf.")
+    ] = None,
+    events: Annotated[
+        Path | None,
+        typer.Option(help="Also write the transitions as a table: onset, midpoint, end."),
+    ] = None,
     edges: Annotated[
         Path | None, typer.Option(help="Also write the edges of the network W(t) as a table.")
     ] = None,
@@ -56,9 +71,11 @@ def recover(
     \b
     Examples:
       mechtrace recover gait.mechtrace new.csv --out alpha.csv --report alpha.html
+      mechtrace recover gait.mechtrace new.csv -o alpha.csv --plot alpha.png --events events.csv
       mechtrace recover gait.mechtrace 'new/*.csv' --out alpha.parquet --json -
       mechtrace recover gait.mechtrace new.csv --anchor 0:2=walk --level 0.95 -o alpha.csv
     """
+    from .._runtime.progress import watched
     from ..io.tables import check_table, write_frames
     from ..stage2.events import event_record
     from ..stage2.trajectory import write_curves
@@ -66,20 +83,23 @@ def recover(
     from ..viz.report import Results, check_available
     from .inputs import model_and_data, recovered
 
-    check_targets([out, report, edges, json_file], [model, *data])
-    for table in (out, edges):
+    check_targets([out, report, plot, events, edges, json_file], [model, *data])
+    for table in (out, events, edges):
         if table is not None:
             check_table(table)
+    if plot is not None:
+        _check_figure(plot)
     if report is not None:
         check_available()
     trace, panel = model_and_data(model, data, reading)
-    results = Results(trace, recovered(trace, panel, request), panel)
+    results = Results(trace, recovered(trace, panel, request, progress=not quiet), panel)
     paths = results.paths
     write_curves(paths, out)
     if edges is not None:
         write_frames(((path.name, results.mechanisms.edges(path)) for path in paths), edges)
-    wanted = len(paths) if json_file is not None else min(len(paths), SHOWN)
-    diagnoses = [results.diagnosis(i) for i in range(wanted)]
+    every = not {json_file, events} <= {None}
+    wanted = range(len(paths) if every else min(len(paths), SHOWN))
+    diagnoses = [results.diagnosis(i) for i in watched(wanted, "diagnosing", quiet)]
     verdicts = [diagnosis.verdict for diagnosis in diagnoses]
     for path, diagnosis in zip(paths, diagnoses[:SHOWN], strict=False):
         logger.info(judged(path, diagnosis))
@@ -89,18 +109,81 @@ def recover(
         logger.info("For the reasons of the verdict see mechtrace diagnose, or the report.")
     logger.info(f"{out}: {sum(map(len, paths)):,} rows")
     if report is not None:
-        _write_report(results, report)
-    if json_file is not None:
-        of = dict(zip((path.name for path in paths), diagnoses, strict=True))
-        events = {
-            path.name: [event_record(e, path.zone) for e in path.events(minimum=2)]
-            if of[path.name].off is None
-            else []
-            for path in paths
-        }
-        summary = {path.name: judged(path, of[path.name]) for path in paths}
-        said = {"file": str(out), "summary": summary, "events": events}
-        write_json(json_file, said | {"diagnoses": [one.to_dict() for one in diagnoses]})
+        _write_report(results, report, quiet)
+    if plot is not None:
+        _plot(paths, diagnoses, plot)
+        logger.info(f"{plot}: a figure of the curves")
+    if not every:
+        return
+    of = dict(zip((path.name for path in paths), diagnoses, strict=True))
+    zones = {path.name: path.zone for path in paths}
+    found = {path.name: _told(path, of[path.name]) for path in paths}
+    if events is not None:
+        _write_events(found, zones, events)
+        logger.info(f"{events}: {sum(map(len, found.values()))} transitions")
+    write_json(json_file, {
+        "file": str(out),
+        "summary": {path.name: judged(path, of[path.name]) for path in paths},
+        "events": {
+            name: [event_record(event, zones[name]) for event in told]
+            for name, told in found.items()
+        },
+        "diagnoses": [one.to_dict() for one in diagnoses],
+    })  # fmt: skip
+
+
+def _told(path: Trajectory, diagnosis: Diagnosis) -> list[Event]:
+    """Return the events of a curve; none if nothing can be told."""
+    return path.events(minimum=2) if diagnosis.off is None else []
+
+
+def _write_events(found: dict[str, list[Event]], zones: dict[str, str | None], out: Path) -> None:
+    """Write one table of the events of all recordings."""
+    from ..io.tables import write_frames
+    from ..stage2.events import events_frame
+
+    frames = [
+        (name, events_frame(events, zones[name])) for name, events in found.items() if events
+    ]
+    write_frames(frames or [("", events_frame([]))], out)
+
+
+def _check_figure(path: Path) -> None:
+    """Refuse a figure of an unknown type, or without matplotlib, before anything is computed."""
+    from importlib.util import find_spec
+
+    if path.suffix.lower() not in FIGURES:
+        what = f"{path.suffix or 'a file without a suffix'} is no type of a figure"
+        raise DataError(what, where=str(path), fix=f"use {', '.join(FIGURES)}")
+    if find_spec("matplotlib") is None:
+        raise MissingDependency(
+            "figures need the package matplotlib", fix='pip install "mechtrace[plot]"'
+        )
+
+
+def _plot(paths: list[Trajectory], diagnoses: Sequence[Diagnosis], out: Path) -> None:
+    """Draw one recording, several in a panel each, or many as rows of colours."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    from matplotlib import pyplot
+
+    from .._runtime.process import atomic_path
+    from ..viz import plot
+    from ..viz.narrative import within
+
+    if len(paths) > PANELS:
+        figure = plot.overview(paths).figure
+    else:
+        titles = [
+            f"{path.name}: {diagnosis.verdict}{within(diagnosis)}"
+            + ("" if diagnosis.off is None else ", a sensor is off")
+            for path, diagnosis in zip(paths, diagnoses, strict=False)
+        ]
+        figure = plot.recordings(paths, titles=titles)[0].figure
+    with atomic_path(out) as temporary:
+        figure.savefig(temporary, dpi=150, format=out.suffix.lower()[1:])
+    pyplot.close(figure)
 
 
 @with_options(reading=READING_NEW, request=RECOVERY)
@@ -129,18 +212,18 @@ def report(
     check_targets([out, json_file], [model, *data])
     check_available()
     trace, panel = model_and_data(model, data, reading)
-    results = Results(trace, recovered(trace, panel, request), panel)
-    _write_report(results, out)
+    results = Results(trace, recovered(trace, panel, request, progress=not quiet), panel)
+    _write_report(results, out, quiet)
     if json_file is not None:
         summary = {p.name: judged(p, results.diagnosis(i)) for i, p in enumerate(results.paths)}
         write_json(json_file, {"file": str(out), "summary": summary})
 
 
-def _write_report(results: Results, out: Path) -> None:
+def _write_report(results: Results, out: Path, quiet: bool) -> None:
     """Write the page, with the command that made it."""
     from ..viz.report import write_page
 
-    write_page(results, out, command=visible(shlex.join(["mechtrace", *sys.argv[1:]])))
+    write_page(results, out, command=typed_command(), progress=not quiet)
     logger.info(f"{out}: open it in a browser")
 
 
@@ -171,7 +254,7 @@ def diagnose(
 
     check_targets([json_file], [model, *data])
     trace, panel = model_and_data(model, data, reading)
-    paths = recovered(trace, panel, request)
+    paths = recovered(trace, panel, request, progress=not quiet)
     diagnoses = [trace.diagnose(path) for path in watched(paths, "diagnosing", quiet)]
     for diagnosis in diagnoses[:SHOWN]:
         logger.info(str(diagnosis))

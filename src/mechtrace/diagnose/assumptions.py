@@ -10,7 +10,7 @@ import numpy as np
 from ..stage2.observation_models import parse
 from ..stage2.pure_statistics import PureRegimeStatistics
 from ..stage2.trajectory import Trajectory
-from .findings import Finding, at_most
+from .findings import Finding, at_most, rounded
 from .separation import active_regimes
 
 #: Largest posterior standard deviation of a latent, in units of its own in training.
@@ -57,7 +57,7 @@ def _invertible(reference: PureRegimeStatistics) -> Finding:
         )
     return at_most(
         "A1 invertible mixing", value, MAX_POSTERIOR_SD, np.inf,
-        f"The largest posterior standard deviation of a latent is {value:.2f} times its own"
+        f"The largest posterior standard deviation of a latent is {rounded(value)} times its own"
         f" (limit: at most {MAX_POSTERIOR_SD:g}).{left_out}",
         "Sensors are too noisy for this latent: add channels, or use fewer latents.",
     )  # fmt: skip
@@ -74,8 +74,9 @@ def _independent(reference: PureRegimeStatistics) -> Finding | None:
     value = float(linked.max())
     return at_most(
         "A2 conditional independence", value, MAX_CORRELATION, np.inf,
-        f"The largest correlation of two latents given the past is {value:.2f} (limit: at most"
-        f" {MAX_CORRELATION:g}). alpha(t) does not need A2, interpreting single latents does.",
+        f"The largest correlation of two latents given the past is {rounded(value)} (limit: at"
+        f" most {MAX_CORRELATION:g}). alpha(t) does not need A2, interpreting single latents"
+        " does.",
         "Do not interpret single latents.",
     )  # fmt: skip
 
@@ -99,8 +100,8 @@ def _regular(path: Trajectory) -> Finding:
     value = float(steps.mean()) if len(steps) else 0.0
     return at_most(
         "A6 bounded variation", value, MAX_CHANGE, np.inf,
-        f"alpha changes by {value:.3f} per step on average (limit: at most {MAX_CHANGE:g}),"
-        f" {steps.sum():.2f} in total.",
+        f"alpha changes by {rounded(value)} per step on average (limit: at most {MAX_CHANGE:g}),"
+        f" {rounded(float(steps.sum()))} in total.",
         "alpha changes too fast for smoothing: use a higher sampling rate.",
     )  # fmt: skip
 
@@ -122,8 +123,8 @@ def _noise(reference: PureRegimeStatistics) -> Finding | None:
     value = max(tails / MAX_KURTOSIS, serial / MAX_AUTOCORRELATION)
     return at_most(
         "A6 noise", value, 1.0, np.inf,
-        f"Prediction errors on pure series: excess kurtosis {tails:.1f} (limit: at most"
-        f" {MAX_KURTOSIS:g}), lag-1 autocorrelation {serial:.2f} (limit: at most"
+        f"Prediction errors on pure series: excess kurtosis {rounded(tails)} (limit: at most"
+        f" {MAX_KURTOSIS:g}), lag-1 autocorrelation {rounded(serial)} (limit: at most"
         f" {MAX_AUTOCORRELATION:g}).",
         "Intervals are too narrow for such noise: use more lags, or train longer.",
     )  # fmt: skip

@@ -32,6 +32,18 @@ def graded(value: float, caution: float, bad: float) -> Level:
     return "bad" if value > bad else "caution" if value > caution else "good"
 
 
+def rounded(value: float) -> str:
+    """Format a figure as everywhere in mechtrace: two digits, whole numbers from ten on.
+
+    >>> rounded(0.0834), rounded(0.7), rounded(3.46), rounded(1234.6), rounded(float("nan"))
+    ('0.083', '0.70', '3.5', '1,235', 'unknown')
+    """
+    if not isfinite(value):
+        return "unknown"
+    steps = ((9.95, ",.0f"), (0.995, ".1f"), (0.0995, ".2f"))
+    return format(value, next((form for least, form in steps if abs(value) >= least), ".2g"))
+
+
 @dataclass(frozen=True)
 class Finding:
     """Result of one check.
@@ -61,13 +73,18 @@ class Finding:
     side: Literal["at most", "at least"] = "at most"
 
     @property
+    def shown(self) -> str:
+        """The value as text; a dash if there is none."""
+        return "–" if self.level == "untestable" else rounded(self.value)
+
+    @property
     def limit(self) -> str:
         """The limit with its side, as "at most 0.4"; empty if there is none."""
         return f"{self.side} {self.threshold:.3g}" if isfinite(self.threshold) else ""
 
     def __str__(self) -> str:
         advice = f" -> {self.next_step}" if self.next_step and self.level != "good" else ""
-        value = f" = {self.value:.3g}" if self.level != "untestable" else ""
+        value = f" = {self.shown}" if self.level != "untestable" else ""
         return f"{self.level:11}{self.code}{value}: {self.meaning}{advice}"
 
 
@@ -144,7 +161,7 @@ class Diagnosis:
 
     def __str__(self) -> str:
         error = self.expected_error
-        about = f"; shares are likely within {error:.2f}" if isfinite(error) else ""
+        about = f"; shares are likely within {rounded(error)}" if isfinite(error) else ""
         lines = [f"{self.name}: {self.verdict}{about}", *(f"  {one}" for one in self.pressing())]
         for level in FOLDED:
             codes = [one.code for one in self.findings if one.level == level]

@@ -8,7 +8,7 @@ from ..stage2.events import shown_time
 from ..stage2.pure_statistics import PureRegimeStatistics
 from ..stage2.trajectory import Trajectory
 from .assumptions import assumptions
-from .findings import Diagnosis, Finding, at_most, graded
+from .findings import Diagnosis, Finding, at_most, graded, rounded
 from .goodness_of_fit import NOTABLE, Convexity, convexity, paper_test
 from .sensors import sensors
 from .separation import (
@@ -36,6 +36,8 @@ SAME = 0.3
 VAGUE, BLIND = 0.3, 1.0
 MARGINAL, REJECTED = 0.05, 0.01  # p-values, as in appendix E.3
 WIDE = 0.4  # largest mean width of the intervals
+#: Smallest one: no recording determines shares more precisely; and in expected errors.
+LEAST_WIDTH, NARROW = 1e-4, 0.5
 #: Largest distance of the mean latents from mixtures of the training series, in standard
 #: deviations of the states in training.
 FAR, VERY_FAR = 1.4, 2.5
@@ -87,8 +89,8 @@ def _expected_error(path: Trajectory) -> Finding | None:
         return None
     return at_most(
         "expected error", value, OFF, FAR_OFF,
-        f"Shares are likely within {value:.2g} (limit: at most {OFF:g}): by noise, by mechanisms"
-        " that are not known well at these states, and by unusual prediction errors.",
+        f"Shares are likely within {rounded(value)} (limit: at most {OFF:g}): by noise, by"
+        " mechanisms that are not known well at these states, and by unusual prediction errors.",
         "Record longer, pool repeated trials, name the active regimes, or add recordings of the"
         " pure regimes in states like these.",
     )  # fmt: skip
@@ -101,8 +103,8 @@ def _unexplained(path: Trajectory, test: Convexity) -> Finding | None:
     value = _unexplained_share(path, test)
     return at_most(
         "unexplained steps", value, SOME, MANY,
-        f"No mixture of the known mechanisms explains {100 * value:.0f} % of the steps (limit: at"
-        f" most {100 * SOME:.0f} %).",
+        f"No mixture of the known mechanisms explains {rounded(100 * value)} % of the steps"
+        f" (limit: at most {100 * SOME:.0f} %).",
         "Do not read the curve there. Add recordings of the missing regime to the training data,"
         " or cut the stretch out.",
     )  # fmt: skip
@@ -122,7 +124,7 @@ def _separation(path: Trajectory) -> Finding:
     return Finding(
         "separation", graded(-value, -SEPARATED, -HARDLY), value, SEPARATED,
         f"The closest active regimes, {path.regimes[first]!r} and {path.regimes[second]!r}, are"
-        f" {value:.1f} standard deviations apart over this recording (limit: at least"
+        f" {rounded(value)} standard deviations apart over this recording (limit: at least"
         f" {SEPARATED:g}).",
         "Merge them if they mean the same, record longer, or pool repeated trials.", "at least",
     )  # fmt: skip
@@ -140,8 +142,8 @@ def _mergeable(path: Trajectory, reference: PureRegimeStatistics) -> Finding:
         return Finding(
             "mergeable regimes", "good", value, SAME,
             f"All regimes differ: the closest, {path.regimes[first]!r} and"
-            f" {path.regimes[second]!r}, by {value:.2f} noise standard deviations per step (limit:"
-            f" at least {SAME:g}).", side="at least",
+            f" {path.regimes[second]!r}, by {rounded(value)} noise standard deviations per step"
+            f" (limit: at least {SAME:g}).", side="at least",
         )  # fmt: skip
     named = "; ".join(" and ".join(repr(name) for name in group) for group in groups)
     fewer = len(path.regimes) - sum(len(group) - 1 for group in groups)
@@ -149,8 +151,8 @@ def _mergeable(path: Trajectory, reference: PureRegimeStatistics) -> Finding:
     at_work = {path.regimes[k] for k in active_regimes(path.alpha)}
     return Finding(
         "mergeable regimes", "bad" if concerned & at_work else "caution", value, SAME,
-        f"{named} differ by only {value:.2f} noise standard deviations per step (limit: at least"
-        f" {SAME:g}): their shares are arbitrary, the sum of their shares is not.",
+        f"{named} differ by only {rounded(value)} noise standard deviations per step (limit: at"
+        f" least {SAME:g}): their shares are arbitrary, the sum of their shares is not.",
         f"Merge {named} and fit {fewer} regimes, or read only the sum of their shares.",
         "at least",
     )  # fmt: skip
@@ -162,8 +164,9 @@ def _information(path: Trajectory) -> Finding:
     value, whole = worst_deviation(path.information, active), worst_deviation(path.information)
     return at_most(
         "information", value, VAGUE, BLIND,
-        f"Best achievable precision of a constant share: +-{value:.2g} for the {len(active)}"
-        f" active regimes (limit: at most {VAGUE:g}), +-{whole:.2g} for all {len(path.regimes)}.",
+        f"Best achievable precision of a constant share: +-{rounded(value)} for the {len(active)}"
+        f" active regimes (limit: at most {VAGUE:g}), +-{rounded(whole)} for all"
+        f" {len(path.regimes)}.",
         "Record longer, pool repeated trials, or name the active regimes.",
     )  # fmt: skip
 
@@ -174,7 +177,7 @@ def _convexity(path: Trajectory, reference: PureRegimeStatistics, test: Convexit
     if level == "bad" and small:  # significant, but of little effect
         level = "caution"
     paper = paper_test(path.residual, np.sqrt(reference.surprise))
-    aside = f"(limit: p of at least {MARGINAL:g}; the paper's KS test: p = {paper:.2g})"
+    aside = f"(limit: p of at least {MARGINAL:g}; the paper's KS test: p = {rounded(paper)})"
     if level == "good":
         meaning = "A mixture of the known mechanisms explains this recording"
         said = f"{meaning} {aside}."
@@ -182,7 +185,7 @@ def _convexity(path: Trajectory, reference: PureRegimeStatistics, test: Convexit
     ends = [(shown_time(path.time[a]), shown_time(path.time[b])) for a, b in test.stretches()]
     parts = [f"{first} to {last}" for first, last in ends]
     where = f", most clearly from {', '.join(parts)}" if parts else ""
-    how = f"squared prediction errors are {test.level.excess:.2f} times those of pure series"
+    how = f"squared prediction errors are {rounded(test.level.excess)} times those of pure series"
     if test.depends:
         how = "prediction errors depend on the history as in no mixture of the regimes"
     meaning = f"No mixture of the known mechanisms explains this recording{where}: {how} {aside}."
@@ -200,10 +203,20 @@ def _convexity(path: Trajectory, reference: PureRegimeStatistics, test: Convexit
 def _width(path: Trajectory) -> Finding:
     known = path.flag != "warm-up"
     value = float((path.upper - path.lower)[known].mean()) if known.any() else 1.0
+    error = path.expected_error
+    least = max(LEAST_WIDTH, NARROW * error if np.isfinite(error) else 0.0)
+    if value < least:  # a curve that a constraint holds, not the data
+        return Finding(
+            "interval width", "caution", value, least,
+            f"The {100 * path.level:.0f} % intervals are only {rounded(value)} wide on average"
+            f" (limit: at least {rounded(least)}): narrower than this recording can tell.",
+            "Do not read them as certainty: look at the expected error and the residual.",
+            "at least",
+        )  # fmt: skip
     return at_most(
         "interval width", value, WIDE, np.inf,  # wide intervals are not wrong
-        f"The {100 * path.level:.0f} % intervals are {value:.2f} wide on average (limit: at most"
-        f" {WIDE:g}).",
+        f"The {100 * path.level:.0f} % intervals are {rounded(value)} wide on average (limit:"
+        f" at most {WIDE:g}).",
         "Pool trials, record longer, or name the active regimes.",
     )  # fmt: skip
 
@@ -224,7 +237,7 @@ def _operating_point(path: Trajectory, reference: PureRegimeStatistics) -> Findi
     value = float(np.sqrt(gap @ np.linalg.solve(scatter, gap) / len(gap)))
     return at_most(
         "operating point", value, FAR, VERY_FAR,
-        f"The mean latents are {value:.2g} standard deviations of the states in training from"
+        f"The mean latents are {rounded(value)} standard deviations of the states in training from"
         f" where these shares lead them (limit: at most {FAR:g}).",
         "The operating point differs from that of all training series: check units and sensors,"
         " or add such recordings to the training data.",
@@ -243,7 +256,7 @@ def _agreement(path: Trajectory) -> Finding | None:
     where = f", between {ends[0]} and {ends[1]}" if ends else ""
     return at_most(
         "agreement", value, DISAGREE, MOSTLY_DISAGREE,
-        f"{names} disagree in {100 * value:.0f} % of the steps{where} (limit: at most"
+        f"{names} disagree in {rounded(100 * value)} % of the steps{where} (limit: at most"
         f" {100 * DISAGREE:.0f} %).",
         "Compare their curves (path.by_evidence). One of them does not hold for this recording:"
         " name the other (evidence=...), or give an interval whose regime is known (anchor=...).",
@@ -261,16 +274,17 @@ def _static_basis(path: Trajectory, reference: PureRegimeStatistics) -> Finding:
     level = graded(-1 / off, -SEPARATED, -HARDLY) if path.method != "state-space" else "good"
     of_what = "the mean of the trials" if path.trials > 1 else "a state"
     how_far = (
-        f"The closest regime means are {1 / off:.1f} standard deviations of {of_what} apart"
-        f" (limit: at least {SEPARATED:g}), so a share read off one step is off by +-{off:.2g}"
+        f"The closest regime means are {rounded(1 / off)} standard deviations of {of_what} apart"
+        f" (limit: at least {SEPARATED:g}), so a share read off one step is off by"
+        f" +-{rounded(off)}"
         if off < MAX_DEVIATION
         else "Different shares have the same mean, so no step distinguishes them"
     )
     return Finding(
         "sigma_min", level, value, SEPARATED * noise,
         f"Smallest singular value of the constant basis of the {len(active)} active regimes"
-        f" ({whole:.2g} with all {len(path.regimes)}). {how_far}; only method='algorithm1' uses"
-        " these means.",
+        f" ({rounded(whole)} with all {len(path.regimes)}). {how_far}; only method='algorithm1'"
+        " uses these means.",
         "Mean states hardly distinguish these regimes: use method='state-space' (the default),"
         " which uses how states change, pool repeated trials, or name fewer active regimes.",
         "at least",
@@ -302,7 +316,7 @@ def _monotonicity(path: Trajectory) -> Finding | None:
     name = max(ways, key=lambda regime: ways[regime])
     return at_most(
         "monotonicity", ways[name], MAX_BACKTRACKING, np.inf,  # real ones may go back and forth
-        f"In the one transition, {100 * ways[name]:.0f} % of the variation of {name!r} goes"
+        f"In the one transition, {rounded(100 * ways[name])} % of the variation of {name!r} goes"
         f" against its direction (limit: at most {100 * MAX_BACKTRACKING:.0f} %).",
         "If the true change is one-way, this is noise: pool trials or record longer before reading"
         " crossing times off the curve.",

@@ -137,6 +137,14 @@ class RefitRecord:
 
 
 @dataclass(frozen=True)
+class OriginRecord:
+    """When a fit ended, and the command that ran it."""
+
+    finished: str  # UTC, as 2026-01-31 12:30
+    command: str | None = None  # None: it was called from Python
+
+
+@dataclass(frozen=True)
 class FitRecord:
     """All facts about a fit; sections that are None were not reached or do not apply."""
 
@@ -149,6 +157,7 @@ class FitRecord:
     evidence: EvidenceRecord | None = None
     axes: AxesRecord | None = None
     refit: RefitRecord | None = None
+    origin: OriginRecord | None = None  # files of versions before it have none
 
     @property
     def row_shape(self) -> tuple[int, ...]:
@@ -208,6 +217,7 @@ _SECTIONS = {
     "evidence": "evidence",
     "axes": "axes",
     "refit": "refit",
+    "origin": "origin",
 }
 
 
@@ -286,6 +296,10 @@ def model_card(record: FitRecord) -> str:
         f"- seed {record.settings.fit.seed}, data fingerprint {data.fingerprint[:16]}",
         "- versions: " + ", ".join(f"{k} {v}" for k, v in record.versions.items()),
     ]
+    if record.origin is not None:
+        command = record.origin.command
+        by = "" if command is None else f" by `{command}`"
+        lines.append(f"- fitted on {record.origin.finished} UTC{by}")
     weak = [name for name, nats in gain.items() if nats <= 0]
     if weak:
         lines.append(

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 #: Units of durations, in seconds.
 UNITS = ((86400.0, "days"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"))
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,56 @@ def find_events(
             Event(regimes[old], regimes[new], begin, time[start], finish, finish - begin)
         )
     return events
+
+
+def common_transition(recordings: Sequence[Sequence[Event]]) -> list[Event | None]:
+    """Find the transition that most recordings share, and its first event in each.
+
+    Parameters
+    ----------
+    recordings
+        Events of each recording.
+
+    Returns
+    -------
+    list of Event or None
+        None where a recording lacks the transition; all None if there is no event at all. Of
+        transitions that are as common, the one with the longest events counts.
+    """
+    firsts: list[dict[tuple[str, str], Event]] = []
+    for events in recordings:
+        firsts.append({})
+        for event in events:
+            firsts[-1].setdefault((event.from_regime, event.to_regime), event)
+    lengths: dict[tuple[str, str], list[float]] = {}
+    for found in firsts:
+        for pair, event in found.items():
+            lengths.setdefault(pair, []).append(_length(event))
+    if not lengths:
+        return [None] * len(firsts)
+    common = max(lengths, key=lambda pair: (len(lengths[pair]), np.median(lengths[pair])))
+    return [found.get(common) for found in firsts]
+
+
+def _length(event: Event) -> float:
+    """Duration as a number, of dates in seconds, without rounding errors such as 13.700000001."""
+    unit = np.timedelta64(1, "s") if isinstance(event.duration, np.timedelta64) else 1
+    return float(f"{event.duration / unit:.12g}")
+
+
+def events_frame(events: Sequence[Event], zone: str | None = None) -> pd.DataFrame:
+    """Tabulate events: from, to, onset, midpoint, end, duration (of dates in seconds).
+
+    Dates are text with their UTC offset where one is known.
+    """
+    import pandas as pd
+
+    rows = []
+    for event in events:
+        told = event_record(event, zone) if zone else vars(event)
+        ends = (told["onset"], told["midpoint"], told["end"])
+        rows.append((event.from_regime, event.to_regime, *ends, _length(event)))
+    return pd.DataFrame(rows, columns=["from", "to", "onset", "midpoint", "end", "duration"])
 
 
 def _leads(alpha: np.ndarray, margin: float, minimum: int) -> list[tuple[int, int, int]]:

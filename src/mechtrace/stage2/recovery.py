@@ -11,6 +11,7 @@ import numpy as np
 from scipy.stats import chi2, norm
 
 from .._runtime.process import one_blas_thread
+from .._runtime.progress import watched
 from ..data.panel import Panel
 from ..errors import DataError
 from ..stage1.vae import SequentialVAE
@@ -46,11 +47,14 @@ def recover(
     panel: Panel,
     options: RecoverOptions,
     step: float | None = None,
+    *,
+    progress: bool = False,
 ) -> list[Trajectory]:
     """Recover one Trajectory per series, or one for all if they are pooled.
 
-    `step` is the usual time between rows in training. Gaps are found by it, not by the new
-    recording, of which a causal answer cannot know the rest.
+    With `progress`, long work is reported on standard error. `step` is the usual time between
+    rows in training. Gaps are found by it, not by the new recording, of which a causal answer
+    cannot know the rest.
     """
     active = options.check(regimes)
     if options.pool and not len(panel):
@@ -88,7 +92,8 @@ def recover(
             paths = _trajectories(whole, statistics, regimes, active, options, keep=keep)
             return [replace(path, zone=panel.preparation.zone) for path in paths]
         found: dict[int, Trajectory] = {}
-        for some in groups(panel.lengths):  # one after the other: memory stays bounded
+        parts = list(groups(panel.lengths))  # one after the other: memory stays bounded
+        for some in watched(parts, "recovering", not progress, [len(part) for part in parts]):
             paths = _trajectories(batch(some), statistics, regimes, active, options, keep=keep)
             found |= zip(some.tolist(), paths, strict=True)
     return [replace(found[i], zone=panel.preparation.zone) for i in range(len(panel))]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..diagnose.findings import rounded
 from ..stage2.events import shown_duration
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def judged(path: Trajectory, diagnosis: Diagnosis) -> str:
 def within(diagnosis: Diagnosis) -> str:
     """Say how wrong the shares may be, to go on a sentence; empty if that is not known."""
     error = diagnosis.expected_error
-    return f" (shares are likely within {error:.2f})" if math.isfinite(error) else ""
+    return f" (shares are likely within {rounded(error)})" if math.isfinite(error) else ""
 
 
 def sequence(path: Trajectory, events: Sequence[Event]) -> str:
@@ -187,6 +188,6 @@ def how_recovered(path: Trajectory) -> str:
     odd = float((path.flag == "unexplained").mean()) if len(path) else 0.0
     return (
         f"{len(path):,} steps; {path.method}, {kind}{trials}{calibrated}; intervals cover"
-        f" {100 * path.level:.0f} %; {100 * odd:.1f} % of the steps are explained by none of the"
-        " known mechanisms."
+        f" {100 * path.level:.0f} %; {rounded(100 * odd)} % of the steps are explained by none of"
+        " the known mechanisms."
     )

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._runtime.progress import watched
 from ..errors import DataError
+from ..stage2.events import common_transition
 from ..stage2.trajectory import FLAGS
 from . import narrative
 from .downsample import envelope, pack, pack_time, rows_with_extremes, runs, time_numbers
@@ -64,15 +66,17 @@ class Share:
         )
 
 
-def payload(results: Results, truth: np.ndarray | None) -> dict[str, Any]:
-    """Collect everything that the page draws."""
+def payload(
+    results: Results, truth: np.ndarray | None, *, progress: bool = False
+) -> dict[str, Any]:
+    """Collect everything that the page draws; with `progress`, report on standard error."""
     model, panel = results.model, results.panel
     latents = interpretable(model)
     channels = [] if panel is None or panel.is_image else list(panel.channels)
     lanes = min(len(latents), MOST_LANES) + min(len(channels), MOST_LANES)
     share = Share.of(len(results.paths), len(model.regimes_), lanes)
     series = []
-    for i in range(share.series):
+    for i in watched(range(share.series), "reporting", not progress):
         one = _recording(results, i, share)
         if i < share.with_signals:
             one |= _signals(results, i, share.signal_steps) | strips(results, i)
@@ -89,6 +93,7 @@ def payload(results: Results, truth: np.ndarray | None) -> dict[str, Any]:
         "flags": [{"name": flag, "meaning": narrative.FLAG_MEANINGS[flag]} for flag in FLAGS],
         "left_out": len(results.paths) - len(series),
         "series": series,
+        "aligned": _aligned(results, len(series)),
         "truth": None if truth is None else _truth(truth, results.paths, share.steps),
         "mechanisms": _mechanisms(results),
         "training": {
@@ -140,6 +145,8 @@ def _recording(results: Results, i: int, share: Share) -> dict[str, Any]:
                 "from": event.from_regime,
                 "to": event.to_regime,
                 "at": float(time_numbers(np.asarray(event.midpoint))),
+                "onsetAt": float(time_numbers(np.asarray(event.onset))),
+                "endAt": float(time_numbers(np.asarray(event.end))),
                 "onset": clock.moment(event.onset),
                 "midpoint": clock.moment(event.midpoint),
                 "end": clock.moment(event.end),
@@ -151,13 +158,37 @@ def _recording(results: Results, i: int, share: Share) -> dict[str, Any]:
             {
                 "level": finding.level,
                 "code": finding.code,
-                "value": _number(finding.value),
+                "value": finding.shown,
                 "limit": narrative.limit(finding),
                 "pressing": finding in pressing,
                 "meaning": finding.meaning,
                 "next": finding.next_step if finding.level != "good" else "",
             }
             for finding in diagnosis.by_weight()
+        ],
+    }
+
+
+def _aligned(results: Results, count: int) -> dict[str, Any] | None:
+    """Say which event of each recording is the transition that most have; None without two."""
+    paths = results.paths[:count]
+    if len({path.time.dtype.kind == "M" for path in paths}) > 1:
+        return None
+    lists = [
+        [] if results.diagnosis(i).off is not None else path.events(minimum=2)[:MOST_EVENTS]
+        for i, path in enumerate(paths)
+    ]
+    found = common_transition(lists)
+    first = next((event for event in found if event is not None), None)
+    if first is None or sum(event is not None for event in found) < 2:
+        return None
+    return {
+        "from": first.from_regime,
+        "to": first.to_regime,
+        "regime": results.model.regimes_.index(first.to_regime),
+        "events": [
+            -1 if event is None else events.index(event)
+            for event, events in zip(found, lists, strict=True)
         ],
     }
 
@@ -244,15 +275,18 @@ def reduced(frames: np.ndarray) -> np.ndarray:
 def _mechanisms(results: Results) -> dict[str, Any]:
     """Pack the matrices of all regimes, and say which latents are interpretable."""
     model = results.model
-    try:
-        found = results.mechanisms
-    except DataError:  # every recording is shorter than the lags: use typical states
-        found = model.mechanisms()
+    found, measured = model.weights_, "as estimated in the fit"  # as the sentences about changes
+    if found is None:
+        try:
+            found = results.mechanisms
+        except DataError:  # every recording is shorter than the lags: use typical states
+            found = model.mechanisms()
+        measured = f"averaged over {found.states:,} states"
     regimes, lags, latents, _ = found.jacobian.shape
     return {
         "axes": model.axes_.verdict,
         "changes": model.axes_.sentences()[:MOST_CHANGES],
-        "states": found.states,
+        "measured": measured,
         "lags": lags,
         "latents": latents,
         "names": list(model.axes_.names),

@@ -21,7 +21,7 @@ from ..stage2.events import shown_time
 from ..stage2.trajectory import Trajectory
 from .narrative import limit, sentence, within
 from .plot.curves import trajectory as trajectory_plot
-from .plot.figure import COLOURS
+from .plot.figure import COLOURS, MINUS, PLUS
 from .plot.matrices import mechanisms as mechanisms_plot
 from .plot.sensors import contributions as contributions_plot
 from .plot.verdicts import axes_evidence as axes_plot
@@ -80,7 +80,7 @@ def _(diagnosis: Diagnosis) -> str:
         [
             _Html(_coloured(f.level, f.level)),
             f.code,
-            f"{f.value:.3g}" if f.level != "untestable" else "–",
+            f.shown if f.level != "untestable" else "–",
             limit(f),
             f.meaning + (f" {f.next_step}" if f.next_step and f.level != "good" else ""),
         ]
@@ -185,7 +185,8 @@ def _box(*parts: str) -> str:
 
 
 def _colour(k: int) -> str:
-    return COLOURS[k % (len(COLOURS) - 1)]  # without black, which dark pages hide
+    found = COLOURS[k % len(COLOURS)]  # as in figures and reports
+    return "currentColor" if found == "#000000" else found  # dark pages hide black
 
 
 def _coloured(text: str, level: str) -> str:
@@ -233,7 +234,7 @@ def _matrix(effects: np.ndarray, cell: int = 14) -> str:
     """Draw effects between -1 and 1 as squares."""
     shapes = [
         f'<rect x="{j * cell}" y="{i * cell}" width="{cell - 1}" height="{cell - 1}"'
-        f' fill="{COLOURS[1 if value > 0 else 0]}" fill-opacity="{abs(value):.2f}"/>'
+        f' fill="{PLUS if value > 0 else MINUS}" fill-opacity="{abs(value):.2f}"/>'
         for (i, j), value in np.ndenumerate(effects)
         if np.isfinite(value)
     ]

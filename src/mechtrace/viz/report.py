@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 #: Our scripts, in the order in which they need each other.
 SCRIPTS = (
     "elements.js", "numbers.js", "theme.js", "timeline.js", "film.js", "simplex.js", "graph.js",
-    "mechanisms.js", "sensors.js", "recording.js", "overview.js", "training.js", "start.js",
+    "mechanisms.js", "sensors.js", "recording.js", "aligned.js", "overview.js", "training.js",
+    "start.js",
 )  # fmt: skip
 #: Up to this many recordings have a sentence each at the top; more are counted.
 TOLD_ONE_BY_ONE = 3
@@ -120,6 +121,7 @@ def write_page(
     *,
     truth: np.ndarray | None = None,
     command: str | None = None,
+    progress: bool = False,
 ) -> None:
     """Write the report of results whose events and diagnoses may be computed already."""
     from .payload import payload
@@ -129,7 +131,7 @@ def write_page(
         raise DataError("there is no curve to report on", fix="recover one first")
     from plotly.offline import get_plotlyjs
 
-    content, facts = payload(results, truth), _facts(results, command)
+    content, facts = payload(results, truth, progress=progress), _facts(results, command)
     source = results.panel.source if results.panel is not None else ""
     script = "\n".join(_asset(name) for name in SCRIPTS)
     text = Template(_asset("page.html")).substitute(  # all text is escaped here
@@ -191,6 +193,10 @@ def _facts(results: Results, command: str | None) -> dict[str, str]:
         "seed": str(fitted.settings.fit.seed),
         "training data": f"{fitted.data.source}, fingerprint {fitted.data.fingerprint}",
     }
+    if fitted.origin is not None:
+        facts["fitted on"] = f"{fitted.origin.finished} UTC"
+    if fitted.origin is not None and fitted.origin.command is not None:
+        facts["fitted by"] = fitted.origin.command
     if panel is not None:
         facts["new data"] = f"{panel.source}, fingerprint {panel.fingerprint()}"
     if fitted.versions != versions():
@@ -199,7 +205,8 @@ def _facts(results: Results, command: str | None) -> dict[str, str]:
 
 
 def _fact(name: str, value: str) -> str:
-    return f"<pre>{escape(value)}</pre>" if name == "command" else escape(value)
+    code = name in ("command", "fitted by")
+    return f"<pre>{escape(value)}</pre>" if code else escape(value)
 
 
 def _asset(name: str) -> str:

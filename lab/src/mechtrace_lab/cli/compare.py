@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -86,6 +85,13 @@ def compare(
     ] = None,
     latents: Annotated[int | None, typer.Option(help="Latent dimensions.")] = None,
     lags: Annotated[int | None, typer.Option(help="Steps of history.")] = None,
+    holdout: Annotated[
+        float | None,
+        typer.Option(
+            help="Fraction of the series (or groups) of each regime that a method learns without,"
+            " to select and to measure noise by, as in fit. [default: 0.1]"
+        ),
+    ] = None,
     option: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Another setting, as window=100."),
@@ -110,13 +116,16 @@ def compare(
     that assume instant switches.
 
     Every method and seed runs in a process of its own and is kept in OUT/cells: the same command
-    goes on where it was stopped. The exit code is 1 if a method failed.
+    goes on where it was stopped. Methods that do not apply to the data are left out, with the
+    reason. The last line says whether a simpler method does as well. The exit code is 1 if a
+    method failed.
 
     \b
     Examples:
       mechtrace compare --methods list
       mechtrace compare --world paper --series 400 --seeds 3 --workers 2 --out paper
       mechtrace compare runs.csv --new new.csv --methods mechtrace,ar-hmm --out mine
+      mechtrace compare runs.csv --group-by subject --new new.csv --truth shares.csv
     """
     if methods == "list":
         _list(json_file, quiet)
@@ -133,7 +142,7 @@ def compare(
     )
     from ..comparison import FAILED, FINISHED, WorldTask, choose_methods, compare, table
 
-    given = {"latents": latents, "lags": lags, "transitions": transitions}
+    given = {"latents": latents, "lags": lags, "transitions": transitions, "holdout": holdout}
     settings = _settings(option, {k: v for k, v in given.items() if v is not None})
     if seeds < 1:
         raise ConfigError(f"{seeds} seeds", fix="use one at least")
@@ -166,6 +175,8 @@ def compare(
             raise typer.Exit(130) from None
     logger.info(table(result))
     _draw(result, panels, out)
+    if result["conclusion"]:
+        logger.info(result["conclusion"])
     write_json(json_file, result)
     states = [row["status"] for row in result["rows"] if row["method"] != "oracle"]
     if FAILED in states or FINISHED not in states:
@@ -218,7 +229,8 @@ def _data_task(
 ) -> tuple[Any, tuple[Panel, Panel | None, list[np.ndarray] | None]]:
     """The user's recordings, checked and put where the cells find them."""
     from mechtrace.cli import read_labelled
-    from mechtrace.data import read_inputs, read_panel
+    from mechtrace.data import read_inputs
+    from mechtrace.evaluate import TruthTable
     from mechtrace.io import Preparation
 
     from ..comparison import DataTask, truth_for
@@ -238,9 +250,7 @@ def _data_task(
         unlabelled = preparation.apply(other.panel)
     if truth is not None:
         assert unlabelled is not None  # refused above
-        known = read_panel(truth, channels=panel.regimes, labelled=False)
-        shares = replace(preparation, detrend=None, gap=None).apply(known.panel)
-        weights = truth_for(unlabelled, shares, known.roles.get("series") is None)
+        weights = truth_for(unlabelled, TruthTable.read(truth, panel.regimes, preparation))
     task = DataTask.of(panel, folder, new=unlabelled, truth=weights, lags=lags, **how)
     return task, (panel, unlabelled, weights)
 

@@ -20,7 +20,7 @@ from ..benchmarks import machine
 from ..jobs import FAILED, FINISHED, Row, collect, new_folder
 from .catalogue import MethodInfo, choose_methods, method_infos
 from .cells import ORACLE, Cell
-from .summary import all_skipped, curves_frame, summarise, table, write_files
+from .summary import all_skipped, conclusion, curves_frame, summarise, table, write_files
 from .tasks import DataTask, WorldTask, truth_for
 
 __all__ = [
@@ -95,5 +95,6 @@ def compare(
         rows.sort(key=lambda row: order[row["stem"]])
         left_out = (skipped or {}) | all_skipped(rows)
         result = about | {"rows": rows, "summary": summarise(rows), "skipped": left_out}
+        result["conclusion"] = conclusion(result)
         write_files(result, out)
     return result

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from mechtrace._runtime import atomic_path, duration
-from mechtrace.errors import DataError, FitWarning, MissingDependency
+from mechtrace.errors import ConfigError, DataError, FitWarning, MissingDependency
 from mechtrace.io import versions
 from mechtrace.stage1 import Listener
 
@@ -96,7 +96,8 @@ class Cell(Job):
             warnings.simplefilter("always")
             try:
                 facts = _facts(self, folder, listeners)
-            except MissingDependency as error:
+            # no package, or nothing that the method can learn from these data
+            except (MissingDependency, DataError, ConfigError) as error:
                 return self.row(SKIPPED, reason=str(error))
         said = {str(one.message) for one in caught if issubclass(one.category, FitWarning)}
         return self.row(FINISHED, reason=None, warnings=sorted(said), **facts)

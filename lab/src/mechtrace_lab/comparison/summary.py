@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from mechtrace.data import Panel
 
 NA = "NA"
+#: Our method, and the difference of mean absolute errors that does not matter.
+OURS, CLOSE = "mechtrace", 0.01
 #: Columns of the table: heading, figure, which selection, decimals.
 COSTS = (("seconds", "seconds", "", 1), ("memory MB", "memory_mb", "", 0))
 WORLD_COLUMNS = (
@@ -74,7 +76,10 @@ def _spread(values: Sequence[float | None]) -> dict[str, Any]:
 
 def _rank(one: dict[str, Any]) -> tuple[Any, ...]:
     """The reference first, then by the first figure that a method has."""
-    means = [one["figures"].get(key, {}).get("mean") for key in ("pooled", "switch", "accuracy")]
+    means = [
+        one["figures"].get(key, {}).get("mean")
+        for key in ("pooled", "single", "switch", "accuracy")
+    ]
     latents = one["figures"].get("mcc", {}).get("mean")
     known = next((mean for mean in means if mean is not None), None)
     return (
@@ -152,6 +157,47 @@ def notes(result: dict[str, Any]) -> list[str]:
     for name, reason in result["skipped"].items():
         out.append(f"left out: {name}: {reason}")
     return out
+
+
+def conclusion(result: dict[str, Any]) -> str:
+    """Say in a sentence which method is best, and whether another one does as well as mechtrace.
+
+    By the mean absolute error where the true weights are known, else that on spliced switches;
+    empty if fewer than two methods have it.
+    """
+    data = result["configuration"]["data"]
+    known = data["kind"] == "world" or "truth" in data
+    figure, where = ("single_mae", "") if known else ("switch_mae", " on instant switches")
+    errors = {
+        one["method"]: found
+        for one in result["summary"]
+        if one["method"] != ORACLE and (found := one["figures"].get(figure)) and found["n"]
+    }
+    order = sorted(errors, key=lambda name: errors[name]["mean"])
+    if len(order) < 2:
+        return ""
+    title = {name: result["methods"].get(name, {}).get("title", name) for name in order}
+    best, second = order[:2]
+    if OURS not in errors or (best == OURS and not _as_good(errors[OURS], errors[second])):
+        first, other = errors[best]["mean"], errors[second]["mean"]
+        return (
+            f"{title[best]} is the best of {len(order)} here{where}: MAE {first:.2f}; next is"
+            f" {title[second]} with {other:.2f}."
+        )
+    rival = second if best == OURS else best
+    how = "does as well" if _as_good(errors[OURS], errors[rival]) else "is better"
+    ours, other = errors[OURS]["mean"], errors[rival]["mean"]
+    than = "as" if how == "does as well" else "than"
+    return (
+        f"{title[rival]} {how} here{where} {than} {title[OURS]}: MAE {other:.2f} against"
+        f" {ours:.2f}."
+    )
+
+
+def _as_good(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether two errors differ by less than matters, or than their standard error."""
+    spread = [(found["sd"] or 0.0) / np.sqrt(found["n"]) for found in (one, other)]
+    return bool(abs(one["mean"] - other["mean"]) <= max(CLOSE, float(np.hypot(*spread))))
 
 
 def write_files(result: dict[str, Any], out: Path) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from mechtrace import worlds
 from mechtrace.data import Panel, find_runs, training_runs
 from mechtrace.errors import ConfigError, DataError
+from mechtrace.evaluate import TruthTable
 from mechtrace.worlds import Simulation
 
 from ..baselines.protocol import Truth
@@ -265,32 +266,19 @@ def spliced(pure: Panel, lags: int, seed: int) -> Splices | None:
     return Splices(panel, np.array(cuts), runs.regime[first], runs.regime[second])
 
 
-def truth_for(new: Panel, known: Panel, shared: bool) -> list[np.ndarray]:
-    """Look up the known weights of every row of the new recordings by series and time.
-
-    `shared`: the table does not name recordings, its one schedule is that of all of them.
-    """
+def truth_for(new: Panel, table: TruthTable) -> list[np.ndarray]:
+    """Look up the known weights of every row of the new recordings by series and time."""
     found = []
     for i, name in enumerate(new.names.tolist()):
-        if not shared and name not in known.names.tolist():
+        if not table.shared and name not in table.panel.names.tolist():
             what = f"there is no truth for the recording {name!r}"
-            raise DataError(what, where=known.source, fix="name its recordings as in the data")
-        j = 0 if shared else known.names.tolist().index(name)
-        there, wanted = known.time_of(j), new.time_of(i)
-        if (there.dtype.kind == "M") != (wanted.dtype.kind == "M"):
-            what = "its times and those of the recordings are of different kinds"
-            raise DataError(what, where=known.source, fix="use numbers in both, or dates in both")
-        place = np.searchsorted(there, wanted).clip(0, len(there) - 1)
-        before = (place - 1).clip(0)
-        nearer = np.abs(there[before] - wanted) < np.abs(there[place] - wanted)
-        place = np.where(nearer, before, place)
-        away = (np.abs(there[place] - wanted) / _unit(wanted)).astype(float)
-        if (away > 1e-6 * new.usual_step).any():
-            what = f"there is no truth for {name!r} at time {wanted[int(away.argmax())]}"
-            raise DataError(what, where=known.source, fix="give a row for each row of the data")
-        found.append(known[j].values[place].astype(float))
+            fix = "name its recordings as in the data"
+            raise DataError(what, where=table.panel.source, fix=fix)
+        time = new.time_of(i)
+        found.append(table.of(name, time))
+        unknown = ~np.isfinite(found[-1]).all(axis=1)
+        if unknown.any():
+            what = f"there is no truth for {name!r} at time {time[int(unknown.argmax())]}"
+            fix = "give a row for each row of the data"
+            raise DataError(what, where=table.panel.source, fix=fix)
     return found
-
-
-def _unit(time: np.ndarray) -> Any:
-    return np.timedelta64(1, "s") if time.dtype.kind == "M" else 1

@@ -27,7 +27,7 @@ function drawGraph(names, weightOf, most, largest) {
       d: edgePath(place[i], place[j], i === j, size, node), fill: "none", stroke: colour(kind),
       "stroke-width": (0.6 + 3.4 * strength).toFixed(2), "stroke-opacity": (0.3 + 0.7 * strength).toFixed(2),
       "stroke-dasharray": weight > 0 ? null : "6 3", "marker-end": `url(#arrow-${kind})`,
-    }, make("title", {}, `${names[i]} → ${names[j]}: ${rounded(weight, 3)}`)));
+    }, make("title", {}, `${names[i]} → ${names[j]}: ${weight.toFixed(2)}`)));
   }
   names.forEach((name, i) => picture.append(
     make("circle", { cx: place[i][0], cy: place[i][1], r: node }),

@@ -18,7 +18,7 @@ function drawMechanisms() {
     make("h2", {}, "Mechanisms"),
     make("p", { class: "note", id: "axes" }, about.axes),
     make("p", { class: "note" }, `Effect of each latent on each other one at this lag: derivatives of each regime's`
-      + ` prediction, averaged over ${about.states.toLocaleString("en")} states. Columns act on rows.`),
+      + ` prediction, ${about.measured}. Columns act on rows.`),
     make("div", { class: "row controls" },
       choice(["effects", "what differs from the average regime"], Number(view.differences),
         (chosen) => { view.differences = chosen === 1; drawMatrices(pictures); }),
@@ -68,7 +68,7 @@ function drawMatrices(element) {
 
 // Cells have places, not names: two long names may look alike when they are cut short.
 function matrix(names, z) {
-  const text = z.map((row, j) => row.map((value, i) => plain(`${names[i]} → ${names[j]}: ${value.toFixed(3)}`)));
+  const text = z.map((row, j) => row.map((value, i) => plain(`${names[i]} → ${names[j]}: ${value.toFixed(2)}`)));
   return { type: "heatmap", z, text, xgap: 1, ygap: 1, hovertemplate: "%{text}<extra></extra>" };
 }
 

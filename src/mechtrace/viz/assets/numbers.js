@@ -50,9 +50,14 @@ function curvesOf(series) {
   return unpacked.get(series);
 }
 
-const rounded = (value, digits = 3) => (
-  value === null || Number.isNaN(value) ? "–" : String(Number(value.toPrecision(digits)))
-);
+// Two digits, and whole numbers from ten on, as everywhere in mechtrace.
+function rounded(value) {
+  if (value === null || Number.isNaN(value)) return "–";
+  const size = Math.abs(value);
+  if (size >= 9.95) return Math.round(value).toLocaleString("en");
+  if (size >= 0.0995) return value.toFixed(size >= 0.995 ? 1 : 2);
+  return String(Number(value.toPrecision(2)));
+}
 
 function timeText(value, dates) {
   if (!dates) return String(Number(value.toPrecision(7)));

@@ -7,8 +7,8 @@ const COLUMNS = [
   { title: "shares over time" },
   { title: "what happened", of: (series) => series.sequence },
   { title: "changes", of: (series) => series.changes, text: (value) => String(value) },
-  { title: "interval width", of: (series) => series.width ?? Infinity, text: (value) => (value < Infinity ? value.toFixed(2) : "–") },
-  { title: "unexplained", of: (series) => series.unexplained, text: (value) => `${(100 * value).toFixed(1)} %` },
+  { title: "interval width", of: (series) => series.width ?? Infinity, text: (value) => (value < Infinity ? rounded(value) : "–") },
+  { title: "unexplained", of: (series) => series.unexplained, text: (value) => `${rounded(100 * value)} %` },
   { title: "verdict", of: (series) => LEVELS.indexOf(series.verdict.level) },
 ];
 
@@ -27,8 +27,10 @@ function drawOverview() {
     make("p", { class: "note" }, "Choose a recording to see it below. ", left),
     make("div", { class: "row keys" }, content.regimes.map((name, k) => make("span", { class: "key" }, swatch(k), name))),
     table("overview", COLUMNS.map(headerOf), []),
-    make("p", { class: "row controls", id: "more" }));
+    make("p", { class: "row controls", id: "more" }),
+    ...alignedPanel());
   drawRows();
+  if (content.aligned) drawAligned();
 }
 
 function headerOf(column, number) {

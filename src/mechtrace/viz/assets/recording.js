@@ -119,6 +119,6 @@ function findingTable(findings) {
   return table("findings", ["", "finding", "value", "limit", "what it means, and what to do"],
     findings.map((finding) => make("tr", { "data-level": finding.level },
       make("td", {}, badge(finding.level, finding.level)), cell(finding.code),
-      cell(rounded(finding.value), "number"), cell(finding.limit),
+      cell(finding.value, "number"), cell(finding.limit),
       make("td", {}, finding.meaning, finding.next ? make("em", {}, ` ${finding.next}`) : ""))));
 }

@@ -37,7 +37,7 @@ function drawSimplex(element, series) {
   const x = along(0);
   const y = segment ? time : along(1);
   const text = time.map((t, i) => [plain(timeText(t, series.dates)),
-    ...used.map((k) => `${plain(short(content.regimes[k], 20))} ${rounded(alpha[k][i], 2)}`)].join("<br>"));
+    ...used.map((k) => `${plain(short(content.regimes[k], 20))} ${alpha[k][i].toFixed(2)}`)].join("<br>"));
   const frame = segment
     ? [0, 1].map((side) => ({ x: [side, side], y: [time[0], time.at(-1)], mode: "lines",
       hoverinfo: "skip", line: { color: regimeColour(used[side]), width: 3 } }))

@@ -2,7 +2,7 @@
 
 let content = null;
 const view = {
-  series: 0, range: null, moment: 0, lag: 0, differences: false,
+  series: 0, range: null, moment: 0, lag: 0, differences: false, aligned: 1,
   hiddenRegimes: new Set(), hiddenLayers: new Set(),
 };
 

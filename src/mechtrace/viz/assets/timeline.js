@@ -5,7 +5,10 @@ const LANE = 24; // pixels of a latent or channel
 // The nearest step answers, however far apart the steps are.
 const TIME_HOVER = { hovermode: "x unified", hoverdistance: -1 };
 
-const margins = (more) => ({ l: innerWidth < 640 ? 52 : 84, r: 14, t: 26, b: 26, ...more });
+// Letters of a name beside a lane; the charts below each other share their left margin.
+const laneLetters = () => (innerWidth < 640 ? 6
+  : Math.min(20, Math.max(9, ...[...content.channels, ...content.latents].map((name) => name.length))));
+const margins = (more) => ({ l: 16 + (innerWidth < 640 ? 6 : 7.5) * laneLetters(), r: 14, t: 26, b: 26, ...more });
 
 function timeAxis(series, more) {
   return axis({
@@ -99,23 +102,28 @@ function isShown(meta) {
   return !view.hiddenRegimes.has(meta.regime) && !view.hiddenLayers.has(meta.layer);
 }
 
-function eventMarks(series) {
+function eventMarks(series, width) {
   const shapes = series.events.map((event) => ({
     type: "line", x0: event.at, x1: event.at, y0: 0, y1: 1, yref: "paper",
     line: { color: colour("soft"), width: 1, dash: "dot" },
   }));
-  const labelled = series.events.length <= 8 ? series.events : [];
-  const annotations = labelled.map((event) => ({
-    x: event.at, y: 1, yref: "paper", yanchor: "bottom", showarrow: false,
-    text: plain(`${short(event.from)} → ${short(event.to)}`),
-    font: { size: 11, color: colour("soft") },
-  }));
+  const [first, last] = view.range?.map((edge) => +new Date(edge)) ?? fullRange(series);
+  const ends = [-Infinity, -Infinity]; // of the labels in two rows, in pixels
+  const annotations = series.events.flatMap((event) => {
+    const text = `${short(event.from)} → ${short(event.to)}`;
+    const centre = ((event.at - first) / (last - first)) * width;
+    const row = ends.findIndex((end) => centre - 3.2 * text.length > end + 4);
+    if (row < 0) return []; // no room: the line stays, and the table has it
+    ends[row] = centre + 3.2 * text.length;
+    return [{ x: event.at, y: 1, yref: "paper", yanchor: "bottom", yshift: 14 * row, showarrow: false,
+      text: plain(text), font: { size: 11, color: colour("soft") } }];
+  });
   return { shapes, annotations };
 }
 
 function drawShares(element, series) {
   return draw(element, shareTraces(series), {
-    height: 360, margin: margins({ t: 44 }), ...TIME_HOVER, ...eventMarks(series),
+    height: 360, margin: margins({ t: 44 }), ...TIME_HOVER, ...eventMarks(series, element.clientWidth - margins().l - margins().r),
     xaxis: timeAxis(series),
     yaxis: axis({ range: [-0.03, 1.03], fixedrange: true, title: { text: "share" } }),
   }, "zoom");
@@ -124,8 +132,10 @@ function drawShares(element, series) {
 function drawResidual(element, series) {
   const { time, residual } = curvesOf(series);
   const [first, last] = [time[0], time.at(-1)];
-  const known = residual.filter((value) => !Number.isNaN(value));
-  const top = 1.08 * known.reduce((a, b) => Math.max(a, b), 1.85);
+  const known = residual.filter((value) => !Number.isNaN(value)).sort((a, b) => a - b);
+  const most = known.at(-1) ?? 1;
+  // a few huge residuals must not flatten all others
+  const top = 1.08 * Math.max(1.85, Math.min(most, 3 * (known[Math.floor(0.98 * known.length)] ?? 1)));
   const base = area([first, last, last, first], [0, 0, 1, 1], {
     fillcolor: faint(colour("c2"), 0.18), yaxis: "y2",
   });
@@ -140,7 +150,7 @@ function drawResidual(element, series) {
   return draw(element, [...flagged(series, 0, top, 0.12), base,
     ...strip, line], {
     height: 205, margin: margins(), ...TIME_HOVER, xaxis: timeAxis(series, { anchor: "y2" }),
-    yaxis: axis({ domain: [0.24, 1], range: [0, top], fixedrange: true, title: { text: "residual" } }),
+    yaxis: axis({ domain: [0.24, 1], range: [0, top], fixedrange: true, title: { text: most > top ? `residual (to ${rounded(most)})` : "residual" } }),
     yaxis2: axis({ domain: [0, 0.13], range: [0, 1], fixedrange: true, tickvals: [] }),
     shapes: [{ type: "line", xref: "paper", x0: 0, x1: 1, y0: 1, y1: 1,
       line: { color: colour("soft"), width: 1, dash: "dash" } }],
@@ -166,7 +176,7 @@ function drawLanes(element, series, names, packed) {
     shapes: names.slice(1).map((_, i) => ({ type: "line", layer: "below", xref: "paper", x0: 0, x1: 1,
       y0: -i - 0.5, y1: -i - 0.5, line: { color: colour("grid"), width: 1 } })),
     yaxis: axis({ range: [0.5 - names.length, 0.5], fixedrange: true, showgrid: false, ticklen: 0,
-      tickvals: names.map((_, i) => -i), ticktext: names.map((name) => plain(short(name, innerWidth < 640 ? 6 : 9))) }),
+      tickvals: names.map((_, i) => -i), ticktext: names.map((name) => plain(short(name, laneLetters()))) }),
   }, "zoom");
 }
 

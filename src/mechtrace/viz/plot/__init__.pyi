@@ -31,6 +31,8 @@ from .matrices import mechanism_graph as mechanism_graph
 from .matrices import mechanisms as mechanisms
 from .matrices import mechanisms_at as mechanisms_at
 from .sensors import contributions as contributions
+from .several import aligned as aligned
+from .several import recordings as recordings
 from .shares import ShareColours as ShareColours
 from .shares import evenly_spaced as evenly_spaced
 from .shares import frames as frames

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...diagnose.findings import rounded
 from ...errors import DataError
 from .figure import (
     FLAG_COLOURS,
@@ -260,8 +261,10 @@ def _strip(path: Trajectory, values: np.ndarray, ax: Any, label: str) -> Any:
                     alpha=0.25, lw=0)  # fmt: skip
     ax.plot(path.time, values, color=INK, lw=1.0)
     _shade_flags(path, ax)
-    ax.set_ylim(0, max(2.0, 1.1 * float(np.nanmax(values))))
-    tidy(ax, "time", label)
+    most, usual = float(np.nanmax(values)), float(np.nanquantile(values, 0.98))
+    top = 1.1 * max(1.8, min(most, 3 * usual))  # a few huge values must not flatten all others
+    ax.set_ylim(0, top)
+    tidy(ax, "time", f"{label} (to {rounded(most)})" if most > top else label)
     time_axis(ax.xaxis, path.time)
     return ax
 

@@ -107,6 +107,18 @@ def as_curve(found: Any) -> Trajectory:
     return path
 
 
+def curves_of_one_model(paths: Sequence[Trajectory | Any]) -> list[Trajectory]:
+    """Return curves that can share a figure: at least one, the same regimes, one kind of time."""
+    curves = [as_curve(path) for path in paths]
+    if not curves:
+        raise DataError("there is no series to show", fix="give at least one")
+    if any(path.regimes != curves[0].regimes for path in curves):
+        raise DataError("the series have different regimes", fix="use curves of one model")
+    if len({path.time.dtype.kind == "M" for path in curves}) > 1:
+        raise DataError("some series have dates, others numbers", fix="show them one by one")
+    return curves
+
+
 def regime_number(path: Any, regime: str | None) -> int:
     """Return the column of a regime; the last one by default."""
     if regime is None:

@@ -21,6 +21,7 @@ from .figure import (
     colour,
     colour_bar,
     colour_map,
+    curves_of_one_model,
     for_each_step,
     legend_above,
     like,
@@ -61,14 +62,8 @@ def overview(
     regime
         Show only the share of this regime, as a shade.
     """
-    curves = [as_curve(path) for path in paths]
-    if not curves:
-        raise DataError("there is no series to show", fix="give at least one")
+    curves = curves_of_one_model(paths)
     regimes = curves[0].regimes
-    if any(path.regimes != regimes for path in curves):
-        raise DataError("the series have different regimes", fix="use curves of one model")
-    if len({path.time.dtype.kind == "M" for path in curves}) > 1:
-        raise DataError("some series have dates, others numbers", fix="show them one by one")
     k = regime_number(curves[0], regime)
     ax = axes_for(ax, (8, float(np.clip(1.2 + 0.22 * len(curves), 2.4, 7))))
     shade = ShareColours(curves[0], k)

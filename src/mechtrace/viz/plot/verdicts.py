@@ -93,7 +93,7 @@ def diagnosis(found: Diagnosis, ax: Any = None) -> Any:
             place = _against_limit(finding)
             ax.plot([1, place], [row, row], color=shade, lw=1.2, alpha=0.5)
             ax.plot(place, row, LEVEL_MARKERS[finding.level], color=shade, ms=7)
-        text = f"{finding.value:.3g}" if np.isfinite(finding.value) else "unknown"
+        text = finding.shown if np.isfinite(finding.value) else "unknown"
         text += f"  ({limit(finding)})"
         if finding.level == "untestable":
             text = "not testable from data"
