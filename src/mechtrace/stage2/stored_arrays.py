@@ -19,6 +19,7 @@ from .channel_experts import BENT_LAGS, DRAWS, LEARNED_LAGS, MEMBER_LAGS
 from .model_selection import joined
 from .observation_models import CHANNELS, PLAIN, canonical, parse
 from .pure_statistics import tested_model
+from .sensor_faults import KINDS, RATES
 
 #: Largest magnitude: its square and its reciprocal are far from the limits of float64.
 LARGEST = 1e30
@@ -104,6 +105,10 @@ OPTIONAL = {
     "reference_seed": Field("", "i", "not negative"),
     "reference_form_known": Field("", "i", "not negative"),
     "reference_channels/gained": Field("", values="positive"),
+    "reference_channels/natural": Field("kinds c", values="not negative"),
+    "reference_channels/lagged": Field("rates c c"),
+    "reference_channels/varied": Field("two c", values="not negative"),
+    "reference_channels/span": Field("two c"),
 }
 REFERENCE = "reference_"
 #: Bytes of a number of each kind.
@@ -133,7 +138,7 @@ def check_arrays(record: FitRecord, stored: Mapping[str, np.ndarray]) -> dict[st
             wanted |= {name: (field, 0) for name, field in _experts(arrays, sizes)}
         wanted |= {name: (field, 0) for name, field in OPTIONAL.items() if name in arrays}
         if any(name in arrays for name in CHANNEL_STATISTICS):
-            sizes["e"] = 2 * sizes["c"]
+            sizes |= {"e": 2 * sizes["c"], "two": 2, "kinds": len(KINDS), "rates": len(RATES)}
             wanted |= {name: (field, 0) for name, field in CHANNEL_STATISTICS.items()}
     for name in arrays.keys() ^ wanted.keys():
         missing = "no" if name in wanted else "unknown"
