@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 from .data.panel import Panel
-from .errors import DataError, NotFitted
+from .errors import ConfigError, DataError, NotFitted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -168,6 +168,7 @@ class FittedModel:
         evidence: str | Sequence[str] | None = None,
         estimate_offset: bool = False,
         anchor: Sequence[IntervalLike] = (),
+        without: Sequence[str] = (),
         **former: Any,
     ) -> Trajectory | list[Trajectory]:
         """Recover alpha(t), the share of each mechanism at each step (stage 2).
@@ -200,6 +201,9 @@ class FittedModel:
             Estimate a constant offset of each recording from the recording itself.
         anchor : sequence of (regime, start, end)
             Intervals of known regime, from which the offset is estimated.
+        without : sequence of str
+            Sensors to leave out: broken or stuck ones, or columns that the recordings lack. They
+            are filled in from the others, and the intervals become as wide as that requires.
         **former
             `blocks`, `bias` and `known`: former names of the last three.
 
@@ -218,17 +222,42 @@ class FittedModel:
             logger.info(f"recover({old}=...) is now recover({FORMER_OPTIONS[old]}=...)")
         evidence = former.get("blocks", evidence)
         statistics = self._statistics("recover with")
-        panel = self._as_channels(panel)
+        panel = self._as_channels(self._with_columns(panel, without))
         step = self.record_.data.step
         names = [evidence] if isinstance(evidence, str) else evidence
         chosen = None if names is None else tuple(in_steps(name, step) for name in names)
         options = RecoverOptions(
             method, causal, pool, simplex, level, active, window, smoother, chosen,
-            former.get("bias", estimate_offset), former.get("known", anchor),
+            former.get("bias", estimate_offset), former.get("known", anchor), tuple(without),
         )  # fmt: skip
         model = self._in_float64() if causal else self.model_
         found = recover(model, statistics, self.regimes_, panel, options, step)
         return found[0] if pool or len(panel) == 1 else found
+
+    def _with_columns(
+        self, data: Panel | pd.DataFrame, without: Sequence[str]
+    ) -> Panel | pd.DataFrame:
+        """Return recordings that have all columns; those `without` hold their usual value.
+
+        A sensor that is left out may be broken in any way, or missing: its cells do not count.
+        """
+        if not without or len(self.shape_) != 1:
+            return data
+        for name in without:
+            if name not in self.channels_:
+                fix = f"the sensors are {', '.join(self.channels_)}"
+                raise ConfigError(f"there is no sensor {name!r} to leave out", fix=fix)
+        usual = dict(zip(self.channels_, self._plausible().centre.tolist(), strict=True))
+        if not isinstance(data, Panel):
+            return data.assign(**{name: usual[name] for name in without})
+        names = [*data.channels, *(name for name in without if name not in data.channels)]
+        values = np.empty((data.rows, len(names)))
+        values[:, : len(data.channels)] = data.values
+        for name in without:
+            values[:, names.index(name)] = usual[name]
+        order = [*(n for n in self.channels_ if n in names), *set(names).difference(self.channels_)]
+        chosen = [names.index(name) for name in order]
+        return replace(data, values=values[:, chosen], channels=tuple(order), recorded=None)
 
     def mechanisms(
         self, panel: Panel | pd.DataFrame | None = None, *, states: int | None = None

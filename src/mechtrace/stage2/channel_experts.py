@@ -15,8 +15,9 @@ far predictions are to be trusted away from the states of a regime.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import cycle
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +25,7 @@ import numpy as np
 from .._runtime.stochastic import generator
 from ..stage1.hidden_units import hidden_units
 from .bayesian_regression import Posterior, RegressionSums
+from .imputation import Imputation
 
 #: Lags of the members with random units; each is there with and without such units in D_k.
 MEMBER_LAGS = (1, 2, 4)
@@ -145,6 +147,7 @@ class ChannelExperts:
     projection: np.ndarray  # (c, q)
     axes: np.ndarray  # (q, q)
     members: tuple[Member, ...]
+    filled: Imputation | None = None  # how missing channels are filled in
 
     @classmethod
     def cross_fit(
@@ -230,25 +233,48 @@ class ChannelExperts:
             total /= self._speaking(position).reshape(-1)[:, None, None]
         return total.reshape(*x.shape[:2], self.regimes, q)
 
+    def without(self, filled: Imputation) -> ChannelExperts:
+        """Mechanisms whose errors do not depend on the channels that are filled in.
+
+        These directions of the errors are set to zero; the others stay orthonormal.
+        """
+        seen = self.projection[list(filled.missing)] @ self.axes  # directions to leave out
+        vectors, size, _ = np.linalg.svd(seen.T)
+        rank = int((size > CONSTANT * size.max(initial=CONSTANT)).sum())
+        turn = np.concatenate([vectors[:, rank:], np.zeros((len(vectors), rank))], axis=1)
+        return replace(self._in_axes(turn), axes=self.axes @ turn, filled=filled)
+
+    def possible(self, values: np.ndarray) -> np.ndarray:
+        """Deviations (members, T, q) of coordinates where channels of a series are filled in."""
+        assert self.filled is not None
+        missing = list(self.filled.missing)
+        drawn = self.filled.draws(values, len(self.members)) * self.filled.scale[missing]
+        return np.asarray(drawn @ self.projection[missing])
+
     def errors(
-        self, x: np.ndarray, position: np.ndarray, predicted: np.ndarray, weights: np.ndarray
+        self,
+        x: Sequence[np.ndarray],
+        position: np.ndarray,
+        predicted: np.ndarray,
+        weights: np.ndarray,
     ) -> Iterator[np.ndarray]:
         """Yield possible errors (T, S, q) of the mixture of `predicted` (T, S, K, q).
 
-        One for each posterior draw of each member, at mixture weights (T, S, K).
+        One for each posterior draw of each member, at mixture weights (T, S, K). Members take
+        possible coordinates `x` in turn.
         """
         mixed = np.einsum("tsk,tskq->tsq", weights, np.nan_to_num(predicted)).reshape(
-            -1, x.shape[-1]
+            -1, predicted.shape[-1]
         )
         flat = weights.reshape(-1, self.regimes)
-        for member in self.members:
+        for member, own_x in zip(self.members, cycle(x), strict=False):
             out = np.zeros((len(member.draws), *mixed.shape))
-            for ready, features in _chunks(member, x, position):
+            for ready, features in _chunks(member, own_x, position):
                 for drawn, draw in zip(out, member.draws, strict=True):
                     own = np.einsum("nk,nkq->nq", flat[ready], _apply(features, draw))
                     drawn[ready] = own - mixed[ready]
             for drawn in out:
-                yield drawn.reshape(x.shape)
+                yield drawn.reshape(own_x.shape)
 
     def doubt(
         self, x: np.ndarray, position: np.ndarray, regime: np.ndarray
@@ -265,7 +291,7 @@ class ChannelExperts:
         doubts = np.full((self.regimes, self.regimes), np.nan)
         for k in range(self.regimes):
             weights = np.broadcast_to(np.eye(self.regimes)[k], (*x.shape[:2], self.regimes))
-            errors = self.errors(x, position, predicted, weights)
+            errors = self.errors([x], position, predicted, weights)
             doubt = np.mean([(one**2).mean(axis=-1) for one in errors], axis=0)
             for at in range(self.regimes):
                 rows = known & (regime == at)

@@ -24,7 +24,7 @@ WITHIN, MEASURED = 0.99, 100
 MOST_FOLDS, RIDGES = 8, (RIDGE, 1e-3, 1e-2, 1e-1)
 #: Nats per row that an explanation must gain, at least (of time: all channels together), and in
 #: units of what explanations of its kind gain for labelled series at most.
-LEAST_GAIN, LEAST_OF_SWAPS, LEAST_OF_TIME, GAINED = 3.0, 5.0, 1.0, 2.0
+LEAST_GAIN, LEAST_OF_SWAPS, LEAST_OF_OTHERS, LEAST_OF_TIME, GAINED = 3.0, 5.0, 10.0, 1.0, 2.0
 #: Smallest factor, and smallest offset in standard deviations, that count as other units, beyond
 #: those by which labelled series of other groups differ.
 OTHER_GAIN, OTHER_OFFSET = 1.4, 2.0
@@ -37,8 +37,8 @@ FORMER_GAIN, GAINED_FORMERLY = 1.0, 2.5
 SOLVED, LOWERED, LOWERED_BY_TIME, LEFT_OUT = 0.2, 0.5, 0.65, 0.4
 #: Factor on what leaving a channel out gains.
 VAGUE = 0.8
-#: Multiple of the limit beyond which a recording is unusual.
-UNUSUAL = 2.0
+#: Multiple of the limit beyond which a recording is unusual: transitions are between regimes.
+UNUSUAL = 3.0
 #: Pairs of rows that a recording needs, and share of the rows in which a channel must be known.
 FEWEST, KNOWN = 10, 0.5
 #: Deviations at which cells are cut off; rare cells beyond `FARTHEST` are no measurements.
@@ -197,8 +197,8 @@ class ChannelStatistics:
         alike = [KINDS.index(kind) for kind in (OF_TIME if of_time else [one.kind])]
         where = chosen if of_time or swapped else chosen[list(one.channels)]
         natural = float(self.natural[np.ix_(alike, where)].max())
-        least = LEAST_OF_TIME if of_time else LEAST_OF_SWAPS if swapped else LEAST_GAIN
-        if one.gained <= max(least, GAINED * natural):
+        least = {"swapped": LEAST_OF_SWAPS, "other": LEAST_OF_OTHERS, "units": LEAST_GAIN}
+        if one.gained <= max(least.get(one.kind, LEAST_OF_TIME), GAINED * natural):
             return False
         usual = one.distance <= max(self.limit, SOLVED * whole)
         if of_time:

@@ -46,6 +46,7 @@ class EncodedSeries:
     ) -> None:
         self.model, self.mean, self.position = model, mean, position
         self.experts, self.channels = experts, channels
+        self.possible = [channels]  # where channels are filled in, several
 
     @classmethod
     def of_rows(
@@ -63,7 +64,12 @@ class EncodedSeries:
         if experts is not None:
             channels = experts.coordinates(np.asarray(panel.values))[rows]
             channels[position < 0] = np.nan
-        return cls(model, found, position, experts, channels)
+        out = cls(model, found, position, experts, channels)
+        if experts is not None and experts.filled is not None:
+            series = np.split(np.asarray(panel.values), panel.offsets[1:-1])
+            drawn = np.concatenate([experts.possible(values) for values in series], axis=1)
+            out.possible = [channels + one[rows] for one in drawn]
+        return out
 
     @property
     def latents(self) -> np.ndarray:
@@ -84,8 +90,8 @@ class EncodedSeries:
     def channel_errors(self, weights: np.ndarray) -> Iterator[np.ndarray]:
         """Yield possible errors (T, S, q) of their mixture with weights (T, S, K)."""
         assert self.experts is not None
-        assert self.channels is not None
-        return self.experts.errors(self.channels, self.position, self.channel_predictions, weights)
+        possible = [one for one in self.possible if one is not None]
+        return self.experts.errors(possible, self.position, self.channel_predictions, weights)
 
     @cached_property
     def channel_doubt(self) -> np.ndarray:

@@ -117,6 +117,8 @@ class Trajectory:
         Expected absolute error of the shares, mean over the regimes.
     observed : Observed, optional
         Values and predictions of the tested observation model, for the diagnosis.
+    without : tuple of str
+        Sensors that were left out.
     """
 
     name: str
@@ -139,6 +141,7 @@ class Trajectory:
     by_evidence: dict[str, Curve] = field(default_factory=dict, repr=False)
     error: np.ndarray | None = field(repr=False, default=None)
     observed: Observed | None = field(repr=False, default=None)
+    without: tuple[str, ...] = ()
 
     @property
     def expected_error(self) -> float:
