@@ -247,9 +247,8 @@ class ChannelExperts:
     def possible(self, values: np.ndarray) -> np.ndarray:
         """Deviations (members, T, q) of coordinates where channels of a series are filled in."""
         assert self.filled is not None
-        missing = list(self.filled.missing)
-        drawn = self.filled.draws(values, len(self.members)) * self.filled.scale[missing]
-        return np.asarray(drawn @ self.projection[missing])
+        drawn = self.filled.draws(values, len(self.members))
+        return np.asarray(drawn @ self.projection[list(self.filled.missing)])
 
     def errors(
         self,

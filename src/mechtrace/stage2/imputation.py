@@ -1,8 +1,8 @@
-"""A missing channel, filled in from the others: Kalman smoother of the Gaussian of two rows.
+"""Missing channels, filled in from the others: Kalman filter of the Gaussian of two rows.
 
-With channels x = (o, m) standardised as in training, of which m is missing, and the Gaussian of
-two consecutive rows of labelled recordings, x_t = A x_{t-1} + w, w ~ N(0, Q): the posterior of m
-given all o (given their past, for a causal answer).
+With channels x = (o, m) standardised as in training, of which m are missing, and the Gaussian of
+two consecutive rows of labelled recordings, x_t = A x_{t-1} + w, w ~ N(0, Q): the posterior of m_t
+given o up to t. Not beyond: what predicts o_{t+1} must not have seen it.
 """
 
 from __future__ import annotations
@@ -10,32 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
 from .._runtime.stochastic import generator
 from .channel_statistics import ChannelStatistics
 
-#: Relative change of the covariances below which they stay as they are.
-SETTLED = 1e-6
+#: Relative change of the covariance below which it stays as it is, and steps until then at most.
+SETTLED, MOST_STEPS = 1e-6, 1000
 #: Smallest eigenvalue of Q, in variances of a channel.
 LEAST_NOISE = 1e-6
 
 
-class _Step(NamedTuple):
-    """Matrices of a step: m_{t-1} learns from o_t, and m_t is predicted."""
-
-    gain: np.ndarray  # (m, o)
-    filtered: np.ndarray  # (m, m) covariance of m_{t-1} given o up to t
-    back: np.ndarray  # (m, m) from m_t to m_{t-1}
-    left: np.ndarray  # (m, m) Cholesky factor of the covariance of m_{t-1} given m_t as well
-    last: np.ndarray  # (m, m) and given o up to t - 1 only
-
-
 @dataclass(frozen=True, eq=False)
 class Imputation:
-    """Posterior of the channels `missing`, given the others."""
+    """Posterior of the channels `missing` (m,), given the past and present of the others."""
 
     missing: tuple[int, ...]
     centre: np.ndarray  # (c,)
@@ -43,18 +32,10 @@ class Imputation:
     transition: np.ndarray  # (c, c): A
     noise: np.ndarray  # (c, c): Q
     usual: np.ndarray  # (c, c): covariance of x_t
-    causal: bool = False
     seed: int = 0  # of the draws
 
     @classmethod
-    def of(
-        cls,
-        known: ChannelStatistics,
-        missing: Sequence[int],
-        *,
-        causal: bool = False,
-        seed: int = 0,
-    ) -> Imputation:
+    def of(cls, known: ChannelStatistics, missing: Sequence[int], seed: int = 0) -> Imputation:
         """From the statistics of labelled recordings."""
         c = len(known.centre)
         usual = (known.moment[:c, :c] + known.moment[c:, c:]) / 2
@@ -62,50 +43,54 @@ class Imputation:
         transition = np.linalg.solve(usual, cross.T).T
         values, vectors = np.linalg.eigh(usual - transition @ cross.T)
         noise = (vectors * np.maximum(values, LEAST_NOISE)) @ vectors.T
-        return cls(tuple(missing), known.centre, known.scale, transition, noise, usual, causal, seed)
-
-    @cached_property
-    def others(self) -> np.ndarray:
-        """Numbers of the channels that are there."""
-        return np.setdiff1d(np.arange(len(self.centre)), self.missing)
+        return cls(tuple(missing), known.centre, known.scale, transition, noise, usual, seed)
 
     def fill(self, values: np.ndarray) -> np.ndarray:
         """Return rows (T, c) of a series with the posterior mean in the missing channels."""
-        out = np.array(values, float)
-        missing = list(self.missing)
+        out, missing = np.array(values, float), list(self.missing)
         for rows, seen in self._runs(out):
-            found = self._smoothed(seen)
-            out[rows, missing] = found * self.scale[missing] + self.centre[missing]
+            out[rows, missing] = self._filtered(seen) * self.scale[missing] + self.centre[missing]
         return out
 
     def draws(self, values: np.ndarray, count: int) -> np.ndarray:
-        """Deviations (count, T, m) of posterior draws from the mean, in standard deviations."""
-        rng = generator(self.seed, "filled in")
-        out = np.zeros((count, len(values), len(self.missing)))
+        """Possible errors (count, T, m) of the posterior mean."""
+        rng, P = generator(self.seed, "filled in"), self._gains[-1][1]
+        see, F = self._parts[:2]
+        on = F @ (np.eye(len(P)) - self._gains[-1][0] @ see)  # errors go on from row to row
+        first = np.linalg.cholesky(P + LEAST_NOISE * np.eye(len(P)))
+        size, vectors = np.linalg.eigh(P - on @ P @ on.T)
+        root = vectors * np.sqrt(np.maximum(size, 0))
+        out = np.zeros((count, len(values), len(P)))
         for rows, seen in self._runs(np.asarray(values, float)):
-            zeros = np.zeros((count, *seen.shape))
-            out[:, rows] = self._smoothed(zeros, rng)
-        return out
+            noise = rng.standard_normal((count, len(seen), len(P)))
+            error = noise[:, 0] @ first.T
+            for t in range(len(seen)):
+                error = error if t == 0 else error @ on.T + noise[:, t] @ root.T
+                out[:, rows.start + t] = error
+        return out * self.scale[list(self.missing)]
 
-    @cached_property
+    @property
     def determined(self) -> np.ndarray:
         """Share (m,) of the variance of the missing channels that the others determine."""
-        own = list(self.missing)
-        left = np.diagonal(self._steps[-1].filtered)
-        return np.asarray(1 - left / np.diagonal(self.usual)[own])
+        own = np.diagonal(self.usual)[list(self.missing)]
+        return np.asarray(1 - np.diagonal(self._gains[-1][1]) / own)
+
+    @cached_property
+    def _others(self) -> np.ndarray:
+        return np.setdiff1d(np.arange(len(self.centre)), self.missing)
 
     def _runs(self, values: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
         """Yield stretches in which the other channels are known, and these, standardised."""
-        seen = ((values - self.centre) / self.scale)[:, self.others]
+        seen = ((values - self.centre) / self.scale)[:, self._others]
         known = np.concatenate([[False], np.isfinite(seen).all(axis=1), [False]])
         ends = np.flatnonzero(known[1:] != known[:-1])
         for first, stop in zip(ends[::2], ends[1::2], strict=True):
-            yield slice(first, stop), seen[first:stop]
+            yield slice(int(first), int(stop)), seen[first:stop]
 
     @cached_property
     def _parts(self) -> tuple[np.ndarray, ...]:
         """A_om, F, B and b of m_t = F m_{t-1} + B o_{t-1} + b o_t + w', and covariance of w'."""
-        o, m = self.others, list(self.missing)
+        o, m = self._others, list(self.missing)
         A, Q = self.transition, self.noise
         b = np.linalg.solve(Q[np.ix_(o, o)], Q[np.ix_(o, m)]).T
         F = A[np.ix_(m, m)] - b @ A[np.ix_(o, m)]
@@ -115,56 +100,34 @@ class Imputation:
     @cached_property
     def _first(self) -> tuple[np.ndarray, np.ndarray]:
         """Regression (m, o) of the missing channels in the first row, and what it leaves."""
-        o, m, C = self.others, list(self.missing), self.usual
+        o, m, C = self._others, list(self.missing), self.usual
         weights = np.linalg.solve(C[np.ix_(o, o)], C[np.ix_(o, m)]).T
         return weights, C[np.ix_(m, m)] - weights @ C[np.ix_(o, m)]
 
     @cached_property
-    def _steps(self) -> list[_Step]:
-        """Matrices of the steps from the first row on, until they stay the same."""
+    def _gains(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """What m_{t-1} learns from o_t (m, o), and its covariance before, until both stay."""
         see, F, _, _, more = self._parts
-        noise = self.noise[np.ix_(self.others, self.others)]
+        noise = self.noise[np.ix_(self._others, self._others)]
         P, out = self._first[1], []
-        while True:
+        while len(out) < MOST_STEPS:
             gain = np.linalg.solve(see @ P @ see.T + noise, see @ P).T
-            filtered = P - gain @ see @ P
-            after = F @ filtered @ F.T + more
-            back = np.linalg.solve(after, F @ filtered).T
-            if self.causal:  # the error goes on as it is predicted
-                filtered, back = P, np.zeros_like(back)
-            left = filtered - back @ after @ back.T
-            roots = (np.linalg.cholesky(one + 1e-12 * np.eye(len(P))) for one in (left, P))
-            out.append(_Step(gain, filtered, back, *roots))
-            if np.abs(after - P).max() <= SETTLED * np.abs(P).max() or len(out) > 1000:
-                return out
+            out.append((gain, P))
+            after = F @ (P - gain @ see @ P) @ F.T + more
+            if np.abs(after - P).max() <= SETTLED * np.abs(P).max():
+                break
             P = after
+        return out
 
-    def _step(self, t: int) -> _Step:
-        return self._steps[min(t, len(self._steps) - 1)]
-
-    def _smoothed(self, seen: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
-        """Posterior mean (..., T, m) given the others (..., T, o); with `rng`, a draw."""
+    def _filtered(self, seen: np.ndarray) -> np.ndarray:
+        """Posterior mean (T, m) given others (T, o)."""
         see, F, B, b, _ = self._parts
-        o = self.others
-        among = self.transition[np.ix_(o, o)]
-        steps = seen.shape[-2]
-        mean = seen[..., 0, :] @ self._first[0].T
-        predicted, filtered = [mean], []
-        for t in range(1, steps):
-            before, now = seen[..., t - 1, :], seen[..., t, :]
-            surprise = now - before @ among.T - mean @ see.T
-            better = mean + surprise @ self._step(t - 1).gain.T
-            filtered.append(better)
-            mean = better @ F.T + before @ B.T + now @ b.T
-            predicted.append(mean)
-        out = np.stack(predicted, axis=-2)
-        if self.causal and rng is None:
-            return out
-        for t in range(steps - 1, -1, -1):
-            if t < steps - 1 and not self.causal:
-                back = self._step(t).back
-                out[..., t, :] = filtered[t] + (out[..., t + 1, :] - predicted[t + 1]) @ back.T
-            if rng is not None:
-                root = self._step(t).left if t < steps - 1 else self._step(t).last
-                out[..., t, :] += rng.standard_normal(out.shape[:-2] + root.shape[:1]) @ root.T
+        among = self.transition[np.ix_(self._others, self._others)]
+        out = np.empty((len(seen), len(self.missing)))
+        out[0] = seen[0] @ self._first[0].T
+        surprise, known = seen[1:] - seen[:-1] @ among.T, seen[:-1] @ B.T + seen[1:] @ b.T
+        for t in range(1, len(seen)):
+            gain = self._gains[min(t, len(self._gains)) - 1][0]
+            before = out[t - 1] + gain @ (surprise[t - 1] - see @ out[t - 1])
+            out[t] = F @ before + known[t - 1]
         return out

@@ -18,8 +18,6 @@ def without_channels(
     statistics: PureRegimeStatistics,
     panel: Panel,
     names: Sequence[str],
-    *,
-    causal: bool = False,
 ) -> tuple[PureRegimeStatistics, Panel]:
     """Marginalise channels of a recording.
 
@@ -35,7 +33,7 @@ def without_channels(
     missing = sorted(panel.channels.index(name) for name in check(statistics, panel, names))
     assert statistics.channels is not None
     assert statistics.experts is not None
-    filled = Imputation.of(statistics.channels, missing, causal=causal, seed=statistics.seed)
+    filled = Imputation.of(statistics.channels, missing, statistics.seed)
     experts = statistics.experts.without(filled)
     model = statistics.models[CHANNELS]
     turn = np.linalg.solve(statistics.experts.axes, experts.axes)

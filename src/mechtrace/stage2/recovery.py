@@ -60,9 +60,7 @@ def recover(
     panel = in_training_steps(panel, step)
     _check_anchor(panel, options)
     if options.without:
-        statistics, panel = without_channels(
-            statistics, panel, options.without, causal=options.causal
-        )
+        statistics, panel = without_channels(statistics, panel, options.without)
         options = replace(options, evidence=(CHANNELS,))
     used = tuple(used.name for used in statistics.combination(options.evidence)[0])
     keep = panel.rows <= KEPT_ROWS
