@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 from .data.panel import Panel
-from .errors import ConfigError, DataError, NotFitted
+from .errors import DataError, MissingColumn, NotFitted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,7 +63,7 @@ class FittedModel:
             record = replace(record, validation=checks)
         return model_card(record)
 
-    def prepared(self, data: Panel | pd.DataFrame) -> Panel:
+    def prepared(self, data: Panel | pd.DataFrame, without: Sequence[str] = ()) -> Panel:
         """Prepare new recordings like those of the fit: the same columns, rate and trend.
 
         Parameters
@@ -71,6 +71,8 @@ class FittedModel:
         data : Panel or DataFrame
             Raw recordings. What was done to a Panel before (`Panel.preparation`) is not repeated.
             A frame without the column that names the series is one recording.
+        without : sequence of str
+            Sensors that need not be there; they get their usual value.
 
         Returns
         -------
@@ -78,16 +80,22 @@ class FittedModel:
             The prepared recordings. Cells that are no plausible measurements, such as fill
             values, are missing in it; a DataWarning names them.
         """
-        from .data.plausible import implausible_as_missing, mostly_implausible
+        from .data.plausible import implausible_as_missing, mostly_implausible, with_usual
 
         self._check_fitted("prepare recordings for")
         if not isinstance(data, Panel):
             from .data.read import read_frame
 
             how = self.preparation_
-            data = read_frame(
-                data, how.missing, self.channels_, labelled=False, model_roles=how.columns
-            ).panel
+            there = [name for name in self.channels_ if name not in without]
+            try:
+                data = read_frame(
+                    data, how.missing, there, labelled=False, model_roles=how.columns
+                ).panel
+            except MissingColumn as error:
+                raise error.or_without(f"without=[{error.column!r}]") from error
+        if without:
+            data = with_usual(data, without, self.channels_, self._plausible().centre)
         if data.shape != self.shape_:  # refused where it is used
             return self.preparation_.apply(data)
         # before a trend or an average spreads such a cell over others
@@ -222,7 +230,7 @@ class FittedModel:
             logger.info(f"recover({old}=...) is now recover({FORMER_OPTIONS[old]}=...)")
         evidence = former.get("blocks", evidence)
         statistics = self._statistics("recover with")
-        panel = self._as_channels(self._with_columns(panel, without))
+        panel = self._as_channels(panel, without)
         step = self.record_.data.step
         names = [evidence] if isinstance(evidence, str) else evidence
         chosen = None if names is None else tuple(in_steps(name, step) for name in names)
@@ -233,31 +241,6 @@ class FittedModel:
         model = self._in_float64() if causal else self.model_
         found = recover(model, statistics, self.regimes_, panel, options, step)
         return found[0] if pool or len(panel) == 1 else found
-
-    def _with_columns(
-        self, data: Panel | pd.DataFrame, without: Sequence[str]
-    ) -> Panel | pd.DataFrame:
-        """Return recordings that have all columns; those `without` hold their usual value.
-
-        A sensor that is left out may be broken in any way, or missing: its cells do not count.
-        """
-        if not without or len(self.shape_) != 1:
-            return data
-        for name in without:
-            if name not in self.channels_:
-                fix = f"the sensors are {', '.join(self.channels_)}"
-                raise ConfigError(f"there is no sensor {name!r} to leave out", fix=fix)
-        usual = dict(zip(self.channels_, self._plausible().centre.tolist(), strict=True))
-        if not isinstance(data, Panel):
-            return data.assign(**{name: usual[name] for name in without})
-        names = [*data.channels, *(name for name in without if name not in data.channels)]
-        values = np.empty((data.rows, len(names)))
-        values[:, : len(data.channels)] = data.values
-        for name in without:
-            values[:, names.index(name)] = usual[name]
-        order = [*(n for n in self.channels_ if n in names), *set(names).difference(self.channels_)]
-        chosen = [names.index(name) for name in order]
-        return replace(data, values=values[:, chosen], channels=tuple(order), recorded=None)
 
     def mechanisms(
         self, panel: Panel | pd.DataFrame | None = None, *, states: int | None = None
@@ -406,8 +389,8 @@ class FittedModel:
         self._check_fitted("describe")
         return self.record_.row_shape
 
-    def _as_channels(self, data: Panel | pd.DataFrame) -> Panel:
+    def _as_channels(self, data: Panel | pd.DataFrame, without: Sequence[str] = ()) -> Panel:
         """Return recordings as the model reads them: prepared, pictures as key points."""
-        panel = self.prepared(data)
+        panel = self.prepared(data, without)
         self.record_.check_channels(panel)
         return panel if self.frontend_ is None else self.frontend_.transform(panel)

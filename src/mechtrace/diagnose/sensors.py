@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..errors import quoted
 from ..stage2.channel_statistics import RANGE, ChannelStatistics, SensorFault
 from ..stage2.events import shown_time
 from ..stage2.pure_statistics import PureRegimeStatistics
@@ -35,7 +36,7 @@ def sensors(path: Trajectory, reference: PureRegimeStatistics) -> Finding | None
     for values in observed.channels:
         fault = known.fault(values, left_out)
         if fault is not None:
-            option = " ".join(f"--without {_quoted(names[c])}" for c in fault.channels)
+            option = " ".join(f"--without {quoted(names[c])}" for c in fault.channels)
             step = NEXT_STEPS[fault.kind].format(without=option)
             return Finding(
                 "sensors", "bad", float(len(fault.channels) or len(names)), 0.0,
@@ -62,12 +63,13 @@ def _meaning(
     which = [repr(names[channel]) for channel in fault.channels]
     if not which:
         return _of_time(fault, path)
-    first, ranges = which[0], _ranges(fault.channels[0], values, known)
+    first = which[0]
     if fault.kind == "missing":
         several = len(which) > 1
         listed = f"Channels {', '.join(which)} have" if several else f"Channel {first} has"
         share = np.isfinite(values[:, list(fault.channels)]).mean()
         return f"{listed} values in {100 * share:.0f} % of the rows."
+    ranges = _ranges(fault.channels[0], values, known)
     if fault.kind == "stuck":
         start, stop = fault.rows
         value = values[start, fault.channels[0]]
@@ -151,11 +153,3 @@ def _rounded(value: float) -> str:
     """
     return f"{float(f'{value:.2g}'):,g}"
 
-
-def _quoted(name: str) -> str:
-    """Quote a name for a command line, if it needs it.
-
-    >>> _quoted("flow"), _quoted("flow rate")
-    ('flow', '"flow rate"')
-    """
-    return f'"{name}"' if " " in name else name

@@ -300,10 +300,15 @@ def in_training_steps(panel: Panel, step: float | None) -> Panel:
         return panel
     found = panel.usual_step
     if np.isfinite(found) and not 0.8 < found / step < 1.25:
+        often = max(found / step, step / found)
+        more, fix = "less", f"record as often, or fit at this rate: --rate {1 / found:g}"
+        if found < step:
+            more, fix = "more", f"resample to the rate of training: --rate {1 / step:g}"
         raise DataError(
-            f"rows are {found:g} apart in time, in training they were {step:g} apart",
+            f"rows are {found:g} apart in time, in training they were {step:g} apart: they come"
+            f" {often:.3g} times {more} often",
             where=panel.source,
-            fix="use the same units of time, or resample to the same rate",
+            fix=f"{fix}; or use the same units of time",
         )
     return replace(panel, gap=1.5 * step) if panel.gap is None else panel
 
