@@ -15,9 +15,8 @@ far predictions are to be trusted away from the states of a regime.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import cycle
 from typing import NamedTuple
 
 import numpy as np
@@ -244,36 +243,39 @@ class ChannelExperts:
         turn = np.concatenate([vectors[:, rank:], np.zeros((len(vectors), rank))], axis=1)
         return replace(self._in_axes(turn), axes=self.axes @ turn, filled=filled)
 
-    def possible(self, values: np.ndarray) -> np.ndarray:
-        """Deviations (members, T, q) of coordinates where channels of a series are filled in."""
+    def deviations(self, values: np.ndarray) -> np.ndarray:
+        """Possible errors (members, T, q) of coordinates, as channels of a series are filled in.
+        """
         assert self.filled is not None
         drawn = self.filled.draws(values, len(self.members))
         return np.asarray(drawn @ self.projection[list(self.filled.missing)])
 
     def errors(
         self,
-        x: Sequence[np.ndarray],
+        x: np.ndarray,
         position: np.ndarray,
         predicted: np.ndarray,
         weights: np.ndarray,
+        deviations: np.ndarray | None = None,
     ) -> Iterator[np.ndarray]:
         """Yield possible errors (T, S, q) of the mixture of `predicted` (T, S, K, q).
 
-        One for each posterior draw of each member, at mixture weights (T, S, K). Members take
-        possible coordinates `x` in turn.
+        One for each posterior draw of each member, at mixture weights (T, S, K), and at histories
+        that deviate from x by the `deviations` (members, T, S, q) if channels are filled in.
         """
         mixed = np.einsum("tsk,tskq->tsq", weights, np.nan_to_num(predicted)).reshape(
-            -1, predicted.shape[-1]
+            -1, x.shape[-1]
         )
         flat = weights.reshape(-1, self.regimes)
-        for member, own_x in zip(self.members, cycle(x), strict=False):
+        for number, member in enumerate(self.members):
+            own_x = x if deviations is None else x + deviations[number]
             out = np.zeros((len(member.draws), *mixed.shape))
             for ready, features in _chunks(member, own_x, position):
                 for drawn, draw in zip(out, member.draws, strict=True):
                     own = np.einsum("nk,nkq->nq", flat[ready], _apply(features, draw))
                     drawn[ready] = own - mixed[ready]
             for drawn in out:
-                yield drawn.reshape(own_x.shape)
+                yield drawn.reshape(x.shape)
 
     def doubt(
         self, x: np.ndarray, position: np.ndarray, regime: np.ndarray
@@ -290,7 +292,7 @@ class ChannelExperts:
         doubts = np.full((self.regimes, self.regimes), np.nan)
         for k in range(self.regimes):
             weights = np.broadcast_to(np.eye(self.regimes)[k], (*x.shape[:2], self.regimes))
-            errors = self.errors([x], position, predicted, weights)
+            errors = self.errors(x, position, predicted, weights)
             doubt = np.mean([(one**2).mean(axis=-1) for one in errors], axis=0)
             for at in range(self.regimes):
                 rows = known & (regime == at)

@@ -46,7 +46,7 @@ class EncodedSeries:
     ) -> None:
         self.model, self.mean, self.position = model, mean, position
         self.experts, self.channels = experts, channels
-        self.possible = [channels]  # where channels are filled in, several
+        self.deviations: np.ndarray | None = None  # (members, T, S, q), as channels are filled in
 
     @classmethod
     def of_rows(
@@ -67,8 +67,8 @@ class EncodedSeries:
         out = cls(model, found, position, experts, channels)
         if experts is not None and experts.filled is not None:
             series = np.split(np.asarray(panel.values), panel.offsets[1:-1])
-            drawn = np.concatenate([experts.possible(values) for values in series], axis=1)
-            out.possible = [channels + one[rows] for one in drawn]
+            drawn = [experts.deviations(values) for values in series]
+            out.deviations = np.concatenate(drawn, axis=1)[:, rows]
         return out
 
     @property
@@ -90,8 +90,10 @@ class EncodedSeries:
     def channel_errors(self, weights: np.ndarray) -> Iterator[np.ndarray]:
         """Yield possible errors (T, S, q) of their mixture with weights (T, S, K)."""
         assert self.experts is not None
-        possible = [one for one in self.possible if one is not None]
-        return self.experts.errors(possible, self.position, self.channel_predictions, weights)
+        assert self.channels is not None
+        return self.experts.errors(
+            self.channels, self.position, self.channel_predictions, weights, self.deviations
+        )
 
     @cached_property
     def channel_doubt(self) -> np.ndarray:
