@@ -45,6 +45,8 @@ FEWEST, KNOWN = 10, 0.5
 LARGEST = 1e8
 #: A channel is stuck if it is the same for so many rows, and so many times as long as ever before.
 STUCK_ROWS, STUCK_FACTOR = 20, 3
+#: Channels of which the moments of each regime are kept, at most.
+FILLABLE = 32
 #: Quantiles of the range of a channel.
 RANGE = (0.01, 0.99)
 
@@ -77,6 +79,7 @@ class ChannelStatistics:
     lagged: np.ndarray | None = None  # (rates, c, c) moments of x_t and x_{t-r}
     varied: np.ndarray | None = None  # (2, c) largest `size` of other units in such a series
     span: np.ndarray | None = None  # (2, c) lowest and highest usual value
+    regimes: np.ndarray | None = None  # (K, 2 c + 1, 2 c + 1) moments of (x_t, x_{t-1}, 1) of each
 
     @classmethod
     def measure(
@@ -86,10 +89,12 @@ class ChannelStatistics:
         centre: np.ndarray,
         scale: np.ndarray,
         groups: np.ndarray | Sequence[str] | None = None,
+        regime: np.ndarray | None = None,
     ) -> ChannelStatistics:
         """From rows (N, c) of unbroken series with numbers (N,) that rise.
 
-        `groups` names the group of each series; groups are judged by the others.
+        `groups` names the group of each series, `regime` numbers its regime; groups are judged by
+        the others.
         """
         c, starts = len(centre), np.flatnonzero(np.append(True, series[1:] != series[:-1]))
         parts = [(part - centre) / scale for part in np.split(values, starts[1:])]
@@ -138,7 +143,13 @@ class ChannelStatistics:
         total = sums.sum(axis=0) / max(size.sum(), 1) + ridge * np.eye(2 * c)
         limit = max(1.0, float(np.quantile(limits, WITHIN)))
         span = np.quantile(values, RANGE, axis=0)
-        return cls(centre, scale, total, limit, still, gained, lagged, varied, span)
+        regimes = None
+        if regime is not None and c <= FILLABLE:
+            of_regime = np.zeros((int(regime.max()) + 1, 2 * c + 1, 2 * c + 1))
+            for part, rows_of, k in zip(parts, size, regime, strict=True):
+                of_regime[k] += Moments.of(part, 0).plain * rows_of
+            regimes = of_regime / np.maximum(of_regime[:, -1:, -1:], 1)
+        return cls(centre, scale, total, limit, still, gained, lagged, varied, span, regimes)
 
     def fault(self, values: np.ndarray, without: Sequence[int] = ()) -> SensorFault | None:
         """Find the sensor that is off in a recording (T, c), NaN where nothing was observed.

@@ -15,6 +15,7 @@ import numpy as np
 
 from .._runtime.stochastic import generator
 from .channel_statistics import ChannelStatistics
+from .sensor_faults import RIDGE
 
 #: Relative change of the covariance below which it stays as it is, and steps until then at most.
 SETTLED, MOST_STEPS = 1e-6, 1000
@@ -32,24 +33,37 @@ class Imputation:
     transition: np.ndarray  # (c, c): A
     noise: np.ndarray  # (c, c): Q
     usual: np.ndarray  # (c, c): covariance of x_t
+    mean: np.ndarray  # (c,) of x_t
     seed: int = 0  # of the draws
 
     @classmethod
-    def of(cls, known: ChannelStatistics, missing: Sequence[int], seed: int = 0) -> Imputation:
-        """From the statistics of labelled recordings."""
-        c = len(known.centre)
-        usual = (known.moment[:c, :c] + known.moment[c:, c:]) / 2
-        cross = known.moment[:c, c:]
+    def of(
+        cls,
+        known: ChannelStatistics,
+        missing: Sequence[int],
+        seed: int = 0,
+        regime: int | None = None,
+    ) -> Imputation:
+        """From the statistics of labelled recordings, of all regimes or of one."""
+        c, mean, moment = len(known.centre), np.zeros(len(known.centre)), known.moment
+        if regime is not None and known.regimes is not None:
+            of_regime = known.regimes[regime]
+            mean = (of_regime[-1, :c] + of_regime[-1, c:-1]) / 2
+            both = np.tile(mean, 2)
+            moment = of_regime[:-1, :-1] - np.outer(both, both) + RIDGE * np.eye(2 * c)
+        usual = (moment[:c, :c] + moment[c:, c:]) / 2
+        cross = moment[:c, c:]
         transition = np.linalg.solve(usual, cross.T).T
         values, vectors = np.linalg.eigh(usual - transition @ cross.T)
         noise = (vectors * np.maximum(values, LEAST_NOISE)) @ vectors.T
-        return cls(tuple(missing), known.centre, known.scale, transition, noise, usual, seed)
+        return cls(tuple(missing), known.centre, known.scale, transition, noise, usual, mean, seed)
 
     def fill(self, values: np.ndarray) -> np.ndarray:
         """Return rows (T, c) of a series with the posterior mean in the missing channels."""
         out, missing = np.array(values, float), list(self.missing)
         for rows, seen in self._runs(out):
-            out[rows, missing] = self._filtered(seen) * self.scale[missing] + self.centre[missing]
+            found = self._filtered(seen) + self.mean[missing]
+            out[rows, missing] = found * self.scale[missing] + self.centre[missing]
         return out
 
     def draws(self, values: np.ndarray, count: int) -> np.ndarray:
@@ -81,7 +95,7 @@ class Imputation:
 
     def _runs(self, values: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
         """Yield stretches in which the other channels are known, and these, standardised."""
-        seen = ((values - self.centre) / self.scale)[:, self._others]
+        seen = ((values - self.centre) / self.scale - self.mean)[:, self._others]
         known = np.concatenate([[False], np.isfinite(seen).all(axis=1), [False]])
         ends = np.flatnonzero(known[1:] != known[:-1])
         for first, stop in zip(ends[::2], ends[1::2], strict=True):

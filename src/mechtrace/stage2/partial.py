@@ -33,8 +33,10 @@ def without_channels(
     missing = sorted(panel.channels.index(name) for name in check(statistics, panel, names))
     assert statistics.channels is not None
     assert statistics.experts is not None
-    filled = Imputation.of(statistics.channels, missing, statistics.seed)
-    experts = statistics.experts.without(filled)
+    known, seed = statistics.channels, statistics.seed
+    filled = Imputation.of(known, missing, seed)
+    own = [Imputation.of(known, missing, seed, k) for k in range(statistics.experts.regimes)]
+    experts = statistics.experts.without(missing, own)
     model = statistics.models[CHANNELS]
     turn = np.linalg.solve(statistics.experts.axes, experts.axes)
     noise = turn.T @ model.noise @ turn

@@ -46,7 +46,9 @@ class EncodedSeries:
     ) -> None:
         self.model, self.mean, self.position = model, mean, position
         self.experts, self.channels = experts, channels
-        self.deviations: np.ndarray | None = None  # (members, T, S, q), as channels are filled in
+        # differences of histories as regimes fill in channels: (K, T, S, q), and of members
+        self.own: np.ndarray | None = None
+        self.own_errors: np.ndarray | None = None
 
     @classmethod
     def of_rows(
@@ -65,10 +67,11 @@ class EncodedSeries:
             channels = experts.coordinates(np.asarray(panel.values))[rows]
             channels[position < 0] = np.nan
         out = cls(model, found, position, experts, channels)
-        if experts is not None and experts.filled is not None:
+        if experts is not None and experts.filled:
             series = np.split(np.asarray(panel.values), panel.offsets[1:-1])
-            drawn = [experts.deviations(values) for values in series]
-            out.deviations = np.concatenate(drawn, axis=1)[:, rows]
+            own = [experts.histories(values) for values in series]
+            mean, errors = (np.concatenate(part, axis=-2) for part in zip(*own, strict=True))
+            out.own, out.own_errors = mean[:, rows], (mean + errors)[:, :, rows]
         return out
 
     @property
@@ -81,7 +84,7 @@ class EncodedSeries:
         """Predictions (T, S, K, q) of the mechanisms of the channels."""
         assert self.experts is not None
         assert self.channels is not None
-        found = self.experts.predict(self.channels, self.position)
+        found = self.experts.predict(self.channels, self.position, self.own)
         found[self.position < self.model.config.lags] = (
             np.nan
         )  # as long a warm-up as that of others
@@ -92,7 +95,7 @@ class EncodedSeries:
         assert self.experts is not None
         assert self.channels is not None
         return self.experts.errors(
-            self.channels, self.position, self.channel_predictions, weights, self.deviations
+            self.channels, self.position, self.channel_predictions, weights, self.own_errors
         )
 
     @cached_property

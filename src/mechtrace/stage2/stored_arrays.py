@@ -109,6 +109,7 @@ OPTIONAL = {
     "reference_channels/lagged": Field("rates c c"),
     "reference_channels/varied": Field("two c", values="not negative"),
     "reference_channels/span": Field("two c"),
+    "reference_channels/regimes": Field("K pairs pairs", values="semidefinite"),
 }
 REFERENCE = "reference_"
 #: Bytes of a number of each kind.
@@ -138,7 +139,7 @@ def check_arrays(record: FitRecord, stored: Mapping[str, np.ndarray]) -> dict[st
             wanted |= {name: (field, 0) for name, field in _experts(arrays, sizes)}
         wanted |= {name: (field, 0) for name, field in OPTIONAL.items() if name in arrays}
         if any(name in arrays for name in CHANNEL_STATISTICS):
-            sizes |= {"e": 2 * sizes["c"], "two": 2, "kinds": len(KINDS), "rates": len(RATES)}
+            sizes |= {"e": 2 * sizes["c"], "pairs": 2 * sizes["c"] + 1, "two": 2, "kinds": len(KINDS), "rates": len(RATES)}
             wanted |= {name: (field, 0) for name, field in CHANNEL_STATISTICS.items()}
     for name in arrays.keys() ^ wanted.keys():
         missing = "no" if name in wanted else "unknown"
