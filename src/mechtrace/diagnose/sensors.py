@@ -102,10 +102,10 @@ def _of_time(fault: SensorFault, path: Trajectory) -> str:
     if fault.kind == "shuffled":
         return "The rows are in no order: channels do not go on from row to row as in training."
     more = "more" if fault.gain > 1 else "less"
-    rate = max(fault.gain, 1 / fault.gain)
+    rate, shuffled = max(fault.gain, 1 / fault.gain), ", or are in no order" * (fault.gain < 0.5)
     return (
-        f"The rows come about {rate:.0f} times {more} often than in training, judged by how the"
-        " channels change from row to row."
+        f"The rows come about {rate:.0f} times {more} often than in training{shuffled}, judged by"
+        " how the channels change from row to row."
     )
 
 

@@ -45,8 +45,8 @@ FEWEST, KNOWN = 10, 0.5
 LARGEST = 1e8
 #: A channel is stuck if it is the same for so many rows, and so many times as long as ever before.
 STUCK_ROWS, STUCK_FACTOR = 20, 3
-#: Channels of which the moments of each regime are kept, at most.
-FILLABLE = 32
+#: Channels of which the moments of each regime are kept, at most: more are compressed anyway.
+FILLABLE = 16
 #: Quantiles of the range of a channel.
 RANGE = (0.01, 0.99)
 

@@ -21,9 +21,9 @@ def without_channels(
 ) -> tuple[PureRegimeStatistics, Panel]:
     """Marginalise channels of a recording.
 
-    They are filled in with their posterior mean given the other channels; predictions from such
-    histories are as uncertain as that posterior, and prediction errors in the direction of these
-    channels are left out.
+    The mechanism of each regime predicts from a history in which they are filled in by what came
+    before, as in that regime; it is as uncertain as that. Prediction errors in the direction of
+    these channels are left out.
 
     Raises
     ------
@@ -58,11 +58,12 @@ def check(statistics: PureRegimeStatistics, panel: Panel, names: Sequence[str]) 
         if name not in panel.channels:
             fix = f"the sensors are {', '.join(panel.channels)}"
             raise ConfigError(f"there is no sensor {name!r} to leave out", fix=fix)
-    known = statistics.channels is not None and statistics.experts is not None
-    if not known or statistics.tested.name != CHANNELS:
+    known = statistics.channels
+    if statistics.tested.name != CHANNELS or known is None or known.regimes is None:
         raise ConfigError(
-            "this model reads regimes off all sensors together, so none can be left out",
-            fix="fit a model without that sensor",
+            "this model cannot do without a sensor: it reads regimes off all of them together, has"
+            " more than 16, or is of an earlier version",
+            fix="fit a model to the other sensors",
         )
     if len(set(names)) > len(panel.channels) - 2:
         raise ConfigError("at least two sensors are needed", fix="leave out fewer")
