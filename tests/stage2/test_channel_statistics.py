@@ -25,7 +25,7 @@ def recordings(channels, series, steps=200, seed=0, states=2, turn=0.0, error=0.
     go_on, noise = 0.9 * np.eye(states), 0.44
     if turn:
         go_on = 0.99 * np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])
-        noise = 0.14
+        noise = 0.05
     for t in range(1, steps):
         z[:, t] = z[:, t - 1] @ go_on + noise * rng.standard_normal((series, states))
     noise = error * rng.standard_normal((series, steps, channels))
