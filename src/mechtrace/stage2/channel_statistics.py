@@ -24,7 +24,10 @@ WITHIN, MEASURED = 0.99, 100
 MOST_FOLDS, RIDGES = 8, (RIDGE, 1e-3, 1e-2, 1e-1)
 #: Nats per row that an explanation must gain, at least (of time: all channels together), and in
 #: units of what explanations of its kind gain for labelled series at most.
-LEAST_GAIN, LEAST_OF_SWAPS, LEAST_OF_OTHERS, LEAST_OF_TIME, GAINED = 3.0, 5.0, 10.0, 1.0, 2.0
+LEAST, LEAST_OF_TIME, GAINED = {"units": 3.0, "swapped": 5.0, "other": 10.0}, 1.0, 2.0
+#: Other units are clear if they gain so many times as much; and far, whatever they gain, if the
+#: logarithm of the factor is so many times what counts.
+CLEAR, FAR = 8.0, 1.5
 #: Smallest factor, and smallest offset in standard deviations, that count as other units, beyond
 #: those by which labelled series of other groups differ.
 OTHER_GAIN, OTHER_OFFSET = 1.4, 2.0
@@ -34,7 +37,7 @@ FORMER_GAIN, GAINED_FORMERLY = 1.0, 2.5
 #: The distance must fall below the limit or to the first share; for what labelled series never
 #: show, the second is enough, and the third for explanations of time; if a channel is left out,
 #: which always lowers it, it must be below the fourth as well.
-SOLVED, LOWERED, LOWERED_BY_TIME, LEFT_OUT = 0.2, 0.5, 0.65, 0.4
+SOLVED, LOWERED, LOWERED_BY_TIME, LEFT_OUT = 0.2, 0.55, 0.65, 0.4
 #: Factor on what leaving a channel out gains.
 VAGUE = 0.8
 #: Multiple of the limit beyond which a recording is unusual: transitions are between regimes.
@@ -45,6 +48,8 @@ FEWEST, KNOWN = 10, 0.5
 LARGEST = 1e8
 #: A channel is stuck if it is the same for so many rows, and so many times as long as ever before.
 STUCK_ROWS, STUCK_FACTOR = 20, 3
+#: Share of a recording up to which a stuck channel may be one that was swapped with another.
+LONG = 0.25
 #: Channels of which the moments of each regime are kept, at most: more are compressed anyway.
 FILLABLE = 16
 #: Quantiles of the range of a channel.
@@ -163,8 +168,13 @@ class ChannelStatistics:
         if 0 < len(empty) < len(present) and seen.max() > KNOWN:
             return SensorFault("missing", tuple(map(int, empty)), (0, last))
         stuck = self._stuck(values, present)
-        if stuck is not None:
+        if stuck is not None and stuck.rows[1] - stuck.rows[0] > LONG * len(values):
             return stuck
+        return self._explained(values, present) or stuck
+
+    def _explained(self, values: np.ndarray, present: np.ndarray) -> SensorFault | None:
+        """Find the explanation that gains most, among those that labelled series lack."""
+        last = len(values) - 1
         white = np.clip((values - self.centre) / self.scale, -LARGEST, LARGEST)
         far = np.abs(white) > FARTHEST
         white[far & (far.mean(axis=0) < KNOWN)] = np.nan  # fill values now and then
@@ -208,25 +218,27 @@ class ChannelStatistics:
         alike = [KINDS.index(kind) for kind in (OF_TIME if of_time else [one.kind])]
         where = chosen if of_time or swapped else chosen[list(one.channels)]
         natural = float(self.natural[np.ix_(alike, where)].max())
-        least = {"swapped": LEAST_OF_SWAPS, "other": LEAST_OF_OTHERS, "units": LEAST_GAIN}
-        if one.gained <= max(least.get(one.kind, LEAST_OF_TIME), GAINED * natural):
-            return False
+        least = LEAST[one.kind] if one.kind in LEAST else LEAST_OF_TIME
+        enough = one.gained > max(least, GAINED * natural)
         usual = one.distance <= max(self.limit, SOLVED * whole)
+        lowered = usual or one.distance <= LOWERED * whole
         if of_time:
             lowered = one.distance <= LOWERED_BY_TIME * whole
-            return one.kind.startswith("x") or lowered or (usual and whole > self.limit)
-        lowered = usual or one.distance <= LOWERED * whole
+            lowered |= one.kind.startswith("x") or (usual and whole > self.limit)
+            return enough and lowered
         if swapped:
-            return lowered
-        unusual = whole > UNUSUAL * self.limit
+            return enough and lowered
+        unusual = usual and whole > UNUSUAL * self.limit
         if one.kind == "other":
-            return unusual and usual and one.distance <= LEFT_OUT * whole
+            return enough and unusual and one.distance <= LEFT_OUT * whole
         size, least_size = one.size, np.array([np.log(OTHER_GAIN), OTHER_OFFSET])
         size[0] *= one.gain > 0  # a factor that is not positive is no unit
         varied = np.zeros(2) if self.varied is None else self.varied[:, chosen[one.channels[0]]]
         factor, offset = size > least_size + varied
-        beyond = factor or (offset and whole > self.limit)
-        return bool((beyond and lowered) or (unusual and usual and (size > least_size).any()))
+        beyond = lowered and (factor or (offset and whole > self.limit))
+        clear = unusual or (usual and one.gained > CLEAR * max(least, natural))
+        far = lowered and one.gained > least and size[0] > FAR * (least_size + varied)[0]
+        return bool((enough and (beyond or (clear and (size > least_size).any()))) or far)
 
     def _stuck(self, values: np.ndarray, present: np.ndarray) -> SensorFault | None:
         length, last = _longest_run(values)
