@@ -73,9 +73,7 @@ def recover(
             check_table(table)
     if report is not None:
         check_available()
-    trace, panel = model_and_data(
-        model, data, reading, without=request.get("without", ())
-    )
+    trace, panel = model_and_data(model, data, reading, without=request.get("without", ()))
     results = Results(trace, recovered(trace, panel, request), panel)
     paths = results.paths
     write_curves(paths, out)
@@ -131,9 +129,7 @@ def report(
 
     check_targets([out, json_file], [model, *data])
     check_available()
-    trace, panel = model_and_data(
-        model, data, reading, without=request.get("without", ())
-    )
+    trace, panel = model_and_data(model, data, reading, without=request.get("without", ()))
     results = Results(trace, recovered(trace, panel, request), panel)
     _write_report(results, out)
     if json_file is not None:
@@ -175,9 +171,7 @@ def diagnose(
     from .inputs import model_and_data, recovered
 
     check_targets([json_file], [model, *data])
-    trace, panel = model_and_data(
-        model, data, reading, without=request.get("without", ())
-    )
+    trace, panel = model_and_data(model, data, reading, without=request.get("without", ()))
     paths = recovered(trace, panel, request)
     diagnoses = [trace.diagnose(path) for path in watched(paths, "diagnosing", quiet)]
     for diagnosis in diagnoses[:SHOWN]:

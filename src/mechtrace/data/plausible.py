@@ -16,8 +16,8 @@ from .panel import Panel
 
 #: A cell this many standard deviations of the training data from their mean is not plausible.
 FARTHEST = 1e3
-#: Values that loggers write for a cell without a measurement, and the number of standard deviations
-#: beyond which they are taken for that.
+#: Values that loggers write for a cell without a measurement, and the standard deviations beyond
+#: which they are taken for that.
 FILLS = (999, 9999, 99999, 999999, 32767, 32768, 65535, 2147483647)
 FILL_DISTANCE = 10.0
 #: In training: this many times as far from the median as half of the varying cells ...

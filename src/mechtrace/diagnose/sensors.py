@@ -1,4 +1,4 @@
-"""Is the input itself off? Sensors that are stuck, swapped or in other units; rows out of order."""
+"""Is the input itself off? Sensors that are stuck, swapped or in other units; rows in disorder."""
 
 from __future__ import annotations
 
@@ -152,4 +152,3 @@ def _rounded(value: float) -> str:
     ('4,900', '0.1')
     """
     return f"{float(f'{value:.2g}'):,g}"
-

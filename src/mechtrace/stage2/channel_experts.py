@@ -231,8 +231,8 @@ class ChannelExperts:
         for member in self.members:
             for ready, features in _chunks(member, x, position) if own is None else ():
                 total[ready] += _apply(features, member.weights)
-            for k in range(0 if own is None else self.regimes):
-                for ready, features in _chunks(member, x + own[k], position):
+            for k, more in enumerate(() if own is None else own):
+                for ready, features in _chunks(member, x + more, position):
                     total[ready, k] += features[k % len(features)] @ member.weights[k]
         with np.errstate(invalid="ignore", divide="ignore"):
             total /= self._speaking(position).reshape(-1)[:, None, None]
@@ -283,8 +283,8 @@ class ChannelExperts:
                 for drawn, draw in zip(out, member.draws, strict=True):
                     moved = np.einsum("nk,nkq->nq", flat[ready], _apply(features, draw))
                     drawn[ready] = moved - mixed[ready]
-            for k in range(0 if own is None else self.regimes):
-                for ready, features in _chunks(member, x + own[number, k], position):
+            for k, more in enumerate(() if own is None else own[number]):
+                for ready, features in _chunks(member, x + more, position):
                     share = flat[ready, k, None]
                     for drawn, draw in zip(out, member.draws, strict=True):
                         drawn[ready] += share * (features[k % len(features)] @ draw[k])

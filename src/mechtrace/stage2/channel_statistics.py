@@ -185,9 +185,7 @@ class ChannelStatistics:
             return None
         judge, moments = self._judge(chosen), Moments.of(white, FEWEST)
         whole = judge.distance(moments.plain)
-        found = [
-            one for one in judge.explanations(moments) if self._explains(one, whole, chosen)
-        ]
+        found = [one for one in judge.explanations(moments) if self._explains(one, whole, chosen)]
         if not found:
             return None
         # leaving a channel out explains every fault of it, so a fault gains nearly as much
@@ -215,10 +213,10 @@ class ChannelStatistics:
     def _explains(self, one: Explanation, whole: float, chosen: np.ndarray) -> bool:
         """Whether an explanation is one that labelled series do not have as well."""
         of_time, swapped = one.kind in OF_TIME, one.kind == "swapped"
-        alike = [KINDS.index(kind) for kind in (OF_TIME if of_time else [one.kind])]
+        alike = np.array([KINDS.index(kind) for kind in (OF_TIME if of_time else [one.kind])])
         where = chosen if of_time or swapped else chosen[list(one.channels)]
         natural = float(self.natural[np.ix_(alike, where)].max())
-        least = LEAST[one.kind] if one.kind in LEAST else LEAST_OF_TIME
+        least = LEAST.get(one.kind, LEAST_OF_TIME)
         enough = one.gained > max(least, GAINED * natural)
         usual = one.distance <= max(self.limit, SOLVED * whole)
         lowered = usual or one.distance <= LOWERED * whole
@@ -269,7 +267,7 @@ class ChannelStatistics:
         if "natural" not in known:  # of earlier versions, which had no ridge either
             known["natural"] = np.full((len(KINDS), c), GAINED_FORMERLY * former)
             known["moment"] = known["moment"] + RIDGE * np.eye(2 * c)
-        return cls(**known | {"limit": float(known["limit"])})
+        return cls(limit=float(known.pop("limit")), **known)
 
 
 def _folds(series: int, groups: np.ndarray | Sequence[str] | None) -> np.ndarray:

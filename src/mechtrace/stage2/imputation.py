@@ -90,6 +90,10 @@ class Imputation:
         return np.asarray(1 - np.diagonal(self._gains[-1][1]) / own)
 
     @cached_property
+    def _mine(self) -> np.ndarray:
+        return np.array(self.missing)
+
+    @cached_property
     def _others(self) -> np.ndarray:
         return np.setdiff1d(np.arange(len(self.centre)), self.missing)
 
@@ -104,7 +108,7 @@ class Imputation:
     @cached_property
     def _parts(self) -> tuple[np.ndarray, ...]:
         """A_om, F, B and b of m_t = F m_{t-1} + B o_{t-1} + b o_t + w', and covariance of w'."""
-        o, m = self._others, list(self.missing)
+        o, m = self._others, self._mine
         A, Q = self.transition, self.noise
         b = np.linalg.solve(Q[np.ix_(o, o)], Q[np.ix_(o, m)]).T
         F = A[np.ix_(m, m)] - b @ A[np.ix_(o, m)]
@@ -114,7 +118,7 @@ class Imputation:
     @cached_property
     def _first(self) -> tuple[np.ndarray, np.ndarray]:
         """Regression (m, o) of the missing channels in the first row, and what it leaves."""
-        o, m, C = self._others, list(self.missing), self.usual
+        o, m, C = self._others, self._mine, self.usual
         weights = np.linalg.solve(C[np.ix_(o, o)], C[np.ix_(o, m)]).T
         return weights, C[np.ix_(m, m)] - weights @ C[np.ix_(o, m)]
 
@@ -123,7 +127,7 @@ class Imputation:
         """What m_{t-1} learns from o_t (m, o), and its covariance before, until both stay."""
         see, F, _, _, more = self._parts
         noise = self.noise[np.ix_(self._others, self._others)]
-        P, out = self._first[1], []
+        P, out = self._first[1], list[tuple[np.ndarray, np.ndarray]]()
         while len(out) < MOST_STEPS:
             gain = np.linalg.solve(see @ P @ see.T + noise, see @ P).T
             out.append((gain, P))

@@ -133,9 +133,7 @@ def of_channels(
     runs, pieces = some(run.runs[0] + run.runs[1])
     series = np.repeat(np.arange(len(runs)), runs.length)
     values = np.asarray(pieces.values, float)
-    return experts, ChannelStatistics.measure(
-        values, series, *units, runs.group, runs.regime
-    )
+    return experts, ChannelStatistics.measure(values, series, *units, runs.group, runs.regime)
 
 
 def pure_rows(

@@ -41,9 +41,7 @@ def without_channels(
     turn = np.linalg.solve(statistics.experts.axes, experts.axes)
     noise = turn.T @ model.noise @ turn
     noise[np.diag_indices_from(noise)] += np.diagonal(noise) == 0
-    models = statistics.models | {
-        CHANNELS: replace(model, noise=noise, means=model.means @ turn)
-    }
+    models = statistics.models | {CHANNELS: replace(model, noise=noise, means=model.means @ turn)}
     values = np.array(panel.values, float)
     for a, b in zip(panel.offsets[:-1], panel.offsets[1:], strict=True):
         values[a:b] = filled.fill(values[a:b])

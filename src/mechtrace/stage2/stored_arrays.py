@@ -139,7 +139,8 @@ def check_arrays(record: FitRecord, stored: Mapping[str, np.ndarray]) -> dict[st
             wanted |= {name: (field, 0) for name, field in _experts(arrays, sizes)}
         wanted |= {name: (field, 0) for name, field in OPTIONAL.items() if name in arrays}
         if any(name in arrays for name in CHANNEL_STATISTICS):
-            sizes |= {"e": 2 * sizes["c"], "pairs": 2 * sizes["c"] + 1, "two": 2, "kinds": len(KINDS), "rates": len(RATES)}
+            sizes |= {"e": 2 * sizes["c"], "pairs": 2 * sizes["c"] + 1, "two": 2}
+            sizes |= {"kinds": len(KINDS), "rates": len(RATES)}
             wanted |= {name: (field, 0) for name, field in CHANNEL_STATISTICS.items()}
     for name in arrays.keys() ^ wanted.keys():
         missing = "no" if name in wanted else "unknown"

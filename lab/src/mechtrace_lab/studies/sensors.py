@@ -1,4 +1,4 @@
-"""Study of broken sensors: are they named, and what remains without them?
+"""Study of broken sensors: whether they are named, and what remains without them.
 
 Faults are injected into recordings that were left out: of systems of the zoo, of experiments with
 a pump rig and of people. What is known of the channels is measured as `fit` does, without a fit.
@@ -173,8 +173,8 @@ def markdown(result: dict[str, Any]) -> str:
     """Tables of the result."""
     lines = [f"| data | {' | '.join(_SHOWN)} |", "|---|" + "---|" * len(_SHOWN)]
     for name, family in result["summary"].items():
-        cells = [f"{hit}/{count}" if count else "–" for count, hit in family.values()]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
+        counts = [f"{hit}/{count}" if count else "–" for count, hit in family.values()]
+        lines.append(f"| {name} | {' | '.join(counts)} |")
     if result["without"]:
         lines += ["", "| system | without | correlation | error | expected | cover |"]
         lines.append("|---|---|---|---|---|---|")
@@ -198,7 +198,9 @@ def left_out(system: str, seed: int) -> list[dict[str, Any]]:
     for name in ("", *runs[0].panel.channels):
         found = []
         for run in runs:
-            paths = cast(list[Trajectory], trace.recover(run.panel, without=[name] if name else []))
+            paths = cast(
+                list[Trajectory], trace.recover(run.panel, without=[name] if name else [])
+            )
             found += [_scored(path, alpha) for path, alpha in zip(paths, run.alpha, strict=True)]
         mean = {key: float(np.mean([one[key] for one in found])) for key in found[0]}
         out.append({"system": system, "seed": seed, "without": name} | mean)
@@ -224,7 +226,9 @@ def _zoo(systems: Sequence[str], seeds: range) -> Iterator[Case]:
             runs = [world.transition(kind, series=12, seed=NEW + i)
                     for i, kind in enumerate(("simple", "medium"))]  # fmt: skip
             panels = [run.panel for run in (*runs, world.simulate(4, seed=LEFT_OUT))]
-            train = [np.asarray(v, float) for v in world.simulate(40, seed=TRAIN).panel.to_arrays()]
+            train = [
+                np.asarray(v, float) for v in world.simulate(40, seed=TRAIN).panel.to_arrays()
+            ]
             test = [np.asarray(v, float) for panel in panels for v in panel.to_arrays()]
             yield Case(f"zoo/{system}/{seed}", train, None, test)
 
