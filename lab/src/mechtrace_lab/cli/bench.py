@@ -362,7 +362,7 @@ def bench_sensors(
     json_file: Json = None,
     quiet: Quiet = False,
 ) -> None:
-    """Broken sensors: are they named, with faults injected, and what remains without each?
+    """Broken sensors named, with faults injected, and what remains without each.
 
     \b
     Example:
