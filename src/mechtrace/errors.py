@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 
 #: Characters that act on a terminal, and halves of characters, as in names that are not UTF-8.
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -33,6 +34,15 @@ def visible(text: str, *, lines: bool = False) -> str:
     return _UNPRINTABLE.sub(escaped, text)
 
 
+def quoted(name: str) -> str:
+    """Quote a name for a command line, if it needs it.
+
+    >>> quoted("flow"), quoted("flow rate")
+    ('flow', "'flow rate'")
+    """
+    return shlex.quote(name)
+
+
 class MechtraceError(Exception):
     """Base of every error that mechtrace raises on purpose.
 
@@ -60,6 +70,29 @@ class MechtraceError(Exception):
 
 class DataError(MechtraceError, ValueError):
     """The input data cannot be used as it is."""
+
+
+class MissingColumn(DataError):
+    """A table lacks a column that was asked for.
+
+    Attributes
+    ----------
+    column : str
+        Its name.
+    role : str
+        What it was asked for as: "channel", "time", ...
+    """
+
+    def __init__(self, column: str, role: str, what: str, *, where: str, fix: str) -> None:
+        self.column, self.role = column, role
+        super().__init__(what, where=where, fix=fix)
+
+    def or_without(self, option: str) -> DataError:
+        """Return the error with the advice to do without the sensor."""
+        if self.role != "channel":
+            return self
+        fix = f"name it as in training ({self.fix}), or recover without that sensor: {option}"
+        return DataError(self.what, where=self.where, fix=fix)
 
 
 class ConfigError(MechtraceError, ValueError):

@@ -13,7 +13,7 @@ import numpy as np
 
 from .data.panel import Panel
 from .described import DescribedModel
-from .errors import DataError, NotFitted
+from .errors import DataError, MissingColumn, NotFitted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,7 +64,7 @@ class FittedModel(DescribedModel):
             record = replace(record, validation=checks)
         return model_card(record)
 
-    def prepared(self, data: Panel | pd.DataFrame) -> Panel:
+    def prepared(self, data: Panel | pd.DataFrame, without: Sequence[str] = ()) -> Panel:
         """Prepare new recordings like those of the fit: the same columns, rate and trend.
 
         Parameters
@@ -72,6 +72,8 @@ class FittedModel(DescribedModel):
         data : Panel or DataFrame
             Raw recordings. What was done to a Panel before (`Panel.preparation`) is not repeated.
             A frame without the column that names the series is one recording.
+        without : sequence of str
+            Sensors that need not be there; they get their usual value.
 
         Returns
         -------
@@ -79,16 +81,22 @@ class FittedModel(DescribedModel):
             The prepared recordings. Cells that are no plausible measurements, such as fill
             values, are missing in it; a DataWarning names them.
         """
-        from .data.plausible import implausible_as_missing, mostly_implausible
+        from .data.plausible import implausible_as_missing, mostly_implausible, with_usual
 
         self._check_fitted("prepare recordings for")
         if not isinstance(data, Panel):
             from .data.read import read_frame
 
             how = self.preparation_
-            data = read_frame(
-                data, how.missing, self.channels_, labelled=False, model_roles=how.columns
-            ).panel
+            there = [name for name in self.channels_ if name not in without]
+            try:
+                data = read_frame(
+                    data, how.missing, there, labelled=False, model_roles=how.columns
+                ).panel
+            except MissingColumn as error:
+                raise error.or_without(f"without=[{error.column!r}]") from error
+        if without:
+            data = with_usual(data, without, self.channels_, self._plausible().centre)
         if data.shape != self.shape_:  # refused where it is used
             return self.preparation_.apply(data)
         # before a trend or an average spreads such a cell over others
@@ -170,6 +178,7 @@ class FittedModel(DescribedModel):
         estimate_offset: bool = False,
         anchor: Sequence[IntervalLike] = (),
         progress: bool = False,
+        without: Sequence[str] = (),
         **former: Any,
     ) -> Trajectory | list[Trajectory]:
         """Recover alpha(t), the share of each mechanism at each step (stage 2).
@@ -204,6 +213,9 @@ class FittedModel(DescribedModel):
             Intervals of known regime, from which the offset is estimated.
         progress : bool
             Report on standard error, if it takes long.
+        without : sequence of str
+            Sensors to leave out: broken or stuck ones, or columns that the recordings lack. They
+            are filled in from the others, and the intervals become as wide as that requires.
         **former
             `blocks`, `bias` and `known`: former names of `evidence`, `estimate_offset`, `anchor`.
 
@@ -222,13 +234,13 @@ class FittedModel(DescribedModel):
             logger.info(f"recover({old}=...) is now recover({FORMER_OPTIONS[old]}=...)")
         evidence = former.get("blocks", evidence)
         statistics = self._statistics("recover with")
-        panel = self._as_channels(panel)
+        panel = self._as_channels(panel, without)
         step = self.record_.data.step
         names = [evidence] if isinstance(evidence, str) else evidence
         chosen = None if names is None else tuple(in_steps(name, step) for name in names)
         options = RecoverOptions(
             method, causal, pool, simplex, level, active, window, smoother, chosen,
-            former.get("bias", estimate_offset), former.get("known", anchor),
+            former.get("bias", estimate_offset), former.get("known", anchor), tuple(without),
         )  # fmt: skip
         model = self._in_float64() if causal else self.model_
         found = recover(model, statistics, self.regimes_, panel, options, step, progress=progress)
@@ -381,8 +393,8 @@ class FittedModel(DescribedModel):
         self._check_fitted("describe")
         return self.record_.row_shape
 
-    def _as_channels(self, data: Panel | pd.DataFrame) -> Panel:
+    def _as_channels(self, data: Panel | pd.DataFrame, without: Sequence[str] = ()) -> Panel:
         """Return recordings as the model reads them: prepared, pictures as key points."""
-        panel = self.prepared(data)
+        panel = self.prepared(data, without)
         self.record_.check_channels(panel)
         return panel if self.frontend_ is None else self.frontend_.transform(panel)

@@ -119,3 +119,10 @@ def test_an_absurd_cell_of_any_of_them_is_found(name):
     values[1, 3] = 1e30
     with pytest.raises(DataError, match="series '1', row 3"):
         checked_for_training(channel(values))
+
+
+def test_what_loggers_write_for_no_value_is_missing_only_far_from_the_channel():
+    values = np.array([[9999.0, 1e6], [-999.0, 65535.0], [19.0, 999_999.0], [500.0, 1e6 + 15]])
+    assert PlausibleRange(np.array([0.0, 1e6]), np.array([5.0, 2.0])).outside(values).tolist() == [
+        [True, False], [True, True], [False, False], [False, False],
+    ]  # fmt: skip

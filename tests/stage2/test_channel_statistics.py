@@ -10,7 +10,11 @@ from mechtrace.stage2.channel_statistics import ChannelStatistics
 UNITS = ((1.8, 32.0), (100.0, 0.0), (0.1, 0.0), (3.28, 0.0))
 
 
-def recordings(channels, series, steps=200, seed=0, states=2):
+#: States that turn, so that time has a direction.
+MOVING = {"turn": 0.4, "error": 0.03}
+
+
+def recordings(channels, series, steps=200, seed=0, states=2, turn=0.0, error=0.1):
     """Channels that see a few slow states, each with a level and a range of its own."""
     rng = np.random.default_rng(seed)
     world = np.random.default_rng([channels, 5])
@@ -18,9 +22,13 @@ def recordings(channels, series, steps=200, seed=0, states=2):
     level, size = world.uniform(-50, 50, channels), 10 ** world.uniform(-1, 2, channels)
     z = np.zeros((series, steps, states))
     z[:, 0] = rng.standard_normal((series, states))
+    go_on, noise = 0.9 * np.eye(states), 0.44
+    if turn:
+        go_on = 0.99 * np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])
+        noise = 0.05
     for t in range(1, steps):
-        z[:, t] = 0.9 * z[:, t - 1] + 0.44 * rng.standard_normal((series, states))
-    noise = 0.1 * rng.standard_normal((series, steps, channels))
+        z[:, t] = z[:, t - 1] @ go_on + noise * rng.standard_normal((series, states))
+    noise = error * rng.standard_normal((series, steps, channels))
     return level + size * (z @ see + noise)
 
 
@@ -85,11 +93,47 @@ def test_missing_cells_and_a_missing_channel(known, new):
     rng = np.random.default_rng(0)
     values = new[0].copy()
     values[rng.random(values.shape) < 0.05] = np.nan
-    values[:, 4] = np.nan
     assert known.fault(values) is None
+    values[:, 4] = np.nan
+    assert known.fault(values)[:2] == ("missing", (4,))
+    assert known.fault(values, [4]) is None
     values[:, 1] = 1.8 * values[:, 1] + 32
-    assert known.fault(values).channels == (1,)
+    assert known.fault(values, [4]).channels == (1,)
+    assert known.fault(values, [1, 4]) is None
     assert known.fault(np.full_like(values, np.nan)) is None
+
+
+@pytest.mark.parametrize("rate", [2, 10])
+def test_rows_at_another_rate_are_named_without_time_stamps(rate):
+    fine = recordings(5, 12, steps=rate * 100, **MOVING)
+    new = recordings(5, 1, steps=rate * 100, seed=1, **MOVING)[0]
+    assert learned(fine).fault(new) is None
+    less = learned(fine).fault(new[::rate])
+    assert (less.kind, less.channels, less.gain) == ("rate", (), 1 / rate)
+    more = learned(fine[:, ::rate]).fault(new)
+    assert (more.kind, more.channels, more.gain) == ("rate", (), rate)
+
+
+def test_rows_in_another_order_are_named():
+    known, new = learned(recordings(5, 24, **MOVING)), recordings(5, 1, seed=1, **MOVING)[0]
+    assert known.fault(new) is None
+    assert known.fault(new[::-1]).kind == "reversed"
+    shuffled = known.fault(np.random.default_rng(0).permutation(new))
+    assert shuffled.kind == "shuffled" or (shuffled.kind, shuffled.gain) == ("rate", 0.1)
+
+
+def test_differences_of_groups_are_no_faults():
+    rng, groups = np.random.default_rng(4), np.repeat(np.arange(8), 3)
+    values = recordings(5, 30)
+    offset = 1.5 * values.std(axis=(0, 1)) * rng.standard_normal((10, 5))
+    values += np.repeat(offset, 3, axis=0)[:, None]
+    rows, number = values[:24].reshape(-1, 5), np.repeat(np.arange(24), 200)
+    units = rows.mean(axis=0), rows.std(axis=0)
+    known = ChannelStatistics.measure(rows, number, *units, groups)
+    assert [known.fault(one) for one in values[24:]] == [None] * 6
+    broken = values[24].copy()
+    broken[:, 2] = 100 * broken[:, 2]
+    assert known.fault(broken).channels == (2,)
 
 
 def test_fill_values_now_and_then_are_no_broken_sensor(known, new):
@@ -143,6 +187,9 @@ def test_stored_arrays_give_the_same_and_older_ones_load(known, new):
     values = new[0].copy()
     values[:, 1] *= 1.8
     assert ChannelStatistics.from_arrays(stored).fault(values) == known.fault(values)
-    del stored["channels/gained"]
+    for name in ("natural", "lagged", "varied", "span"):
+        del stored[f"channels/{name}"]
+    assert ChannelStatistics.from_arrays(stored).fault(values).channels == (1,)
+    stored["channels/gained"] = np.array(1.2)
     assert ChannelStatistics.from_arrays(stored).fault(values).channels == (1,)
     assert ChannelStatistics.from_arrays({}) is None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import DataError
+from ..errors import DataError, MissingColumn, quoted
 from ..io.column_names import ROLES
 from .options import named
 
@@ -82,11 +82,12 @@ def model_and_data(
     *,
     labelled: bool = False,
     extra: Sequence[str] = (),
+    without: Sequence[str] = (),
 ) -> tuple[Trace, Panel]:
     """Load a model and read new recordings of its channels, prepared as those of its fit.
 
     Options of the command line override what the model remembers. With `extra` columns beside
-    the channels, the recordings are not prepared yet.
+    the channels, the recordings are not prepared yet. Sensors left out (`without`) need no column.
     """
     from ..data.read import read_inputs
     from ..estimator import load
@@ -100,11 +101,15 @@ def model_and_data(
     size = "x".join(map(str, shape)) if len(shape) == 2 else None  # pictures as in training
     usual = trace.preparation_
     trace.preparation_ = usual.overridden(**given)
-    reading = read_inputs(
-        data, trace.preparation_.missing, [*trace.channels_, *extra], given.get("gap"),
-        labelled=labelled, size=size, model_roles=usual.columns,
-        **{role: given.get(role) for role in ROLES},
-    )  # fmt: skip
+    there = [name for name in trace.channels_ if name not in without]
+    try:
+        reading = read_inputs(
+            data, trace.preparation_.missing, [*there, *extra], given.get("gap"),
+            labelled=labelled, size=size, model_roles=usual.columns,
+            **{role: given.get(role) for role in ROLES},
+        )  # fmt: skip
+    except MissingColumn as error:
+        raise error.or_without(f"--without {quoted(error.column)}") from error
     logger.info(reading.summary)
     kept = {name: getattr(usual, name) for name in ("missing", "gap", "rate", "detrend")}
     used = [
@@ -118,7 +123,7 @@ def model_and_data(
     if reading.notes and reading.roles.get("time") is None and step not in (None, 1.0):
         what = f"no column is known to hold the time, and in training rows were {step:g} apart"
         raise DataError(what, where=reading.panel.source, fix="name it: --time COLUMN")
-    return trace, reading.panel if extra else trace.prepared(reading.panel)
+    return trace, reading.panel if extra else trace.prepared(reading.panel, without)
 
 
 def recovered(
@@ -136,6 +141,7 @@ def recovered(
         anchor=[KnownInterval.parse(text) for text in request.pop("anchor", ())],
         estimate_offset=request.pop("estimate_offset", False),
         progress=progress,
+        without=request.pop("without", ()),
         **request,
     )
     return found if isinstance(found, list) else [found]

@@ -214,6 +214,11 @@ RECOVERY: Options = {
         bool, False, "Estimate a constant offset of this recording from the recording itself.",
         "--estimate-offset",
     ),
+    "without": _option(
+        list[str] | None, None,
+        "Sensor to leave out, as it is broken or missing: the others fill it in. Repeatable.",
+        metavar="COLUMN",
+    ),
     "level": _option(float, 0.9, "Coverage of the intervals."),
 }  # fmt: skip
 

@@ -91,7 +91,7 @@ def recover(
         _check_figure(plot)
     if report is not None:
         check_available()
-    trace, panel = model_and_data(model, data, reading)
+    trace, panel = model_and_data(model, data, reading, without=request.get("without", ()))
     results = Results(trace, recovered(trace, panel, request, progress=not quiet), panel)
     paths = results.paths
     write_curves(paths, out)
@@ -211,7 +211,7 @@ def report(
 
     check_targets([out, json_file], [model, *data])
     check_available()
-    trace, panel = model_and_data(model, data, reading)
+    trace, panel = model_and_data(model, data, reading, without=request.get("without", ()))
     results = Results(trace, recovered(trace, panel, request, progress=not quiet), panel)
     _write_report(results, out, quiet)
     if json_file is not None:
@@ -253,7 +253,7 @@ def diagnose(
     from .inputs import model_and_data, recovered
 
     check_targets([json_file], [model, *data])
-    trace, panel = model_and_data(model, data, reading)
+    trace, panel = model_and_data(model, data, reading, without=request.get("without", ()))
     paths = recovered(trace, panel, request, progress=not quiet)
     diagnoses = [trace.diagnose(path) for path in watched(paths, "diagnosing", quiet)]
     for diagnosis in diagnoses[:SHOWN]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..errors import DataError, DataWarning
+from ..errors import ConfigError, DataError, DataWarning
 from ..io.cells import Locator
 from ..io.frames import Frames, row_chunks
 from ..io.parts import Parts, interpolated
@@ -16,6 +16,10 @@ from .panel import Panel
 
 #: A cell this many standard deviations of the training data from their mean is not plausible.
 FARTHEST = 1e3
+#: Values that loggers write for a cell without a measurement, and the standard deviations beyond
+#: which they are taken for that.
+FILLS = (999, 9999, 99999, 999999, 32767, 32768, 65535, 2147483647)
+FILL_DISTANCE = 10.0
 #: In training: this many times as far from the median as half of the varying cells ...
 FARTHEST_IN_TRAINING = 1e4
 #: ... unless there are more such cells than this share of the rows, of several values: then a
@@ -47,8 +51,17 @@ class PlausibleRange:
         return FARTHEST * size
 
     def outside(self, values: np.ndarray, centre: np.ndarray | None = None) -> np.ndarray:
-        """Return a mask of the cells outside; those without a value are not."""
-        return _farther(values, self.centre if centre is None else centre, self.reach)
+        """Return a mask of the cells outside; those without a value are not.
+
+        >>> known = PlausibleRange(np.array([20.0]), np.array([5.0]))
+        >>> known.outside(np.array([[30.0], [9999.0], [-999.0], [500.0], [1e6]])).ravel().tolist()
+        [False, True, True, False, True]
+        """
+        around = self.centre if centre is None else centre
+        fill = np.isin(np.abs(values), FILLS)
+        if fill.any():
+            fill &= _farther(values, around, FILL_DISTANCE / FARTHEST * self.reach)
+        return fill | _farther(values, around, self.reach)
 
     def warning(self, place: str, channel: str, number: int, value: float, more: str = "") -> str:
         """Say which cell counts as missing and why."""
@@ -120,6 +133,47 @@ def mostly_implausible(panel: Panel, known: Panel) -> np.ndarray:
         off = lost[a:b].mean(axis=0) >= MOSTLY
         values[a:b, off] = np.where(np.isfinite(raw[a:b, off]), raw[a:b, off], np.nan)
     return values
+
+
+def with_usual(
+    panel: Panel, names: Sequence[str], channels: Sequence[str], usual: np.ndarray
+) -> Panel:
+    """Return recordings of all `channels`, with usual values in those that are left out.
+
+    Parameters
+    ----------
+    panel : Panel
+        Recordings that may lack the channels that are left out.
+    names : sequence of str
+        The channels to leave out: whatever is recorded there does not count.
+    channels : sequence of str
+        Channels of the model.
+    usual : ndarray
+        A value for each of them.
+
+    Returns
+    -------
+    Panel
+        The recordings, with the channels in the order of the model.
+
+    Raises
+    ------
+    ConfigError
+        If the model has no such channel.
+    """
+    for name in names:
+        if name not in channels or panel.is_image:
+            fix = f"the sensors are {', '.join(channels)}"
+            raise ConfigError(f"there is no sensor {name!r} to leave out", fix=fix)
+    there = [name for name in panel.channels if name not in names]
+    if not set(channels) - set(names) <= set(there):
+        return panel  # refused where it is used
+    values = np.tile(usual, (panel.rows, 1))
+    for number, name in enumerate(channels):
+        if name in there:
+            values[:, number] = panel.values[:, panel.channels.index(name)]
+    recorded = panel.recorded if panel.channels == tuple(channels) else None
+    return replace(panel, values=values, channels=tuple(channels), recorded=recorded)
 
 
 def checked_for_training(panel: Panel) -> Panel:

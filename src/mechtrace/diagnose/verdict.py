@@ -63,7 +63,7 @@ def diagnose(path: Trajectory, reference: PureRegimeStatistics) -> Diagnosis:
         return Diagnosis(path.name, (*why, NO_EVIDENCE))
     test = convexity(path.surprise, path.observed, reference, trials=path.trials)
     assert test is not None  # there are innovations
-    told = off is None or off.level == "good"
+    told = off is None or off.level != "bad"
     findings = [
         off,
         _expected_error(path) if told else None,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..errors import DataError
+from ..errors import DataError, MissingColumn
 from .cells import (
     BLANKS,
     Locator,
@@ -164,7 +164,7 @@ def _channels(frame: pd.DataFrame, roles: Roles, source: str) -> list[str]:
     for role, name in [*keys.items(), *(("channel", name) for name in wanted)]:
         if name is not None and name not in columns:
             what = f"there is no column {shown(name)} (asked for as {role})"
-            raise DataError(what, where=source, fix=known)
+            raise MissingColumn(str(name), role, what, where=source, fix=known)
     if not wanted:
         raise DataError("no channels are left", where=source, fix=known)
     return wanted

@@ -3,6 +3,8 @@ from .algorithm1 import centred_window as centred_window
 from .algorithm1 import regularised as regularised
 from .algorithm1 import static_weights as static_weights
 from .calibration import two_point as two_point
+from .channel_statistics import ChannelStatistics as ChannelStatistics
+from .channel_statistics import SensorFault as SensorFault
 from .inference import MixturePosterior as MixturePosterior
 from .information import GaussianInformation as GaussianInformation
 from .kalman import Observed as Observed

@@ -15,7 +15,7 @@ far predictions are to be trusted away from the states of a regime.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -24,6 +24,7 @@ import numpy as np
 from .._runtime.stochastic import generator
 from ..stage1.hidden_units import hidden_units
 from .bayesian_regression import Posterior, RegressionSums
+from .imputation import Imputation
 from .sensor_noise import CONTEXT, calibrated, sensor_noise
 
 #: Lags of the members with random units; each is there with and without such units in D_k.
@@ -154,6 +155,7 @@ class ChannelExperts:
     projection: np.ndarray  # (c, q)
     axes: np.ndarray  # (q, q)
     members: tuple[Member, ...]
+    filled: tuple[Imputation, ...] = ()  # how each regime fills in missing channels
 
     @classmethod
     def cross_fit(
@@ -225,38 +227,78 @@ class ChannelExperts:
         """Standardised, compressed channels (..., q) of values (..., c)."""
         return (np.asarray(values, float) - self.centre) @ self.projection
 
-    def predict(self, x: np.ndarray, position: np.ndarray) -> np.ndarray:
+    def predict(
+        self, x: np.ndarray, position: np.ndarray, own: np.ndarray | None = None
+    ) -> np.ndarray:
         """Mean predictions (T, S, K, q) of u at coordinates x (T, S, q).
 
         `position` (T, S) counts the steps since the last gap, -1 where nothing was observed. A
-        member speaks where its history is known; NaN where none does.
+        member speaks where its history is known; NaN where none does. `own` (K, T, S, q) is added
+        to the histories of each regime.
         """
         q = x.shape[-1]
         total = np.zeros((x.shape[0] * x.shape[1], self.regimes, q))
         for member in self.members:
-            for ready, features in _chunks(member, x, position):
+            for ready, features in _chunks(member, x, position) if own is None else ():
                 total[ready] += _apply(features, member.weights)
+            for k, more in enumerate(() if own is None else own):
+                for ready, features in _chunks(member, x + more, position):
+                    total[ready, k] += features[k % len(features)] @ member.weights[k]
         with np.errstate(invalid="ignore", divide="ignore"):
             total /= self._speaking(position).reshape(-1)[:, None, None]
         return total.reshape(*x.shape[:2], self.regimes, q)
 
+    def without(self, missing: Sequence[int], filled: Sequence[Imputation]) -> ChannelExperts:
+        """Mechanisms whose errors do not depend on the channels that are filled in.
+
+        These directions of the errors are set to zero; the others stay orthonormal.
+        """
+        seen = self.projection[list(missing)] @ self.axes  # directions to leave out
+        vectors, size, _ = np.linalg.svd(seen.T)
+        rank = int((size > CONSTANT * size.max(initial=CONSTANT)).sum())
+        turn = np.concatenate([vectors[:, rank:], np.zeros((len(vectors), rank))], axis=1)
+        return replace(self._in_axes(turn), axes=self.axes @ turn, filled=tuple(filled))
+
+    def histories(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """How coordinates of a series (T, c) differ as each regime fills in channels.
+
+        Mean (K, T, q), and possible errors of that (members, K, T, q).
+        """
+        mean, errors = [], []
+        for own in self.filled:
+            mean.append((own.fill(values) - values) @ self.projection)
+            errors.append(own.draws(values, len(self.members)) @ self.projection[[*own.missing]])
+        return np.nan_to_num(np.stack(mean)), np.stack(errors, axis=1)
+
     def errors(
-        self, x: np.ndarray, position: np.ndarray, predicted: np.ndarray, weights: np.ndarray
+        self,
+        x: np.ndarray,
+        position: np.ndarray,
+        predicted: np.ndarray,
+        weights: np.ndarray,
+        own: np.ndarray | None = None,
     ) -> Iterator[np.ndarray]:
         """Yield possible errors (T, S, q) of the mixture of `predicted` (T, S, K, q).
 
-        One for each posterior draw of each member, at mixture weights (T, S, K).
+        One for each posterior draw of each member, at mixture weights (T, S, K). `own` (members,
+        K, T, S, q) is added to the histories of each regime.
         """
         mixed = np.einsum("tsk,tskq->tsq", weights, np.nan_to_num(predicted)).reshape(
             -1, x.shape[-1]
         )
         flat = weights.reshape(-1, self.regimes)
-        for member in self.members:
+        for number, member in enumerate(self.members):
             out = np.zeros((len(member.draws), *mixed.shape))
-            for ready, features in _chunks(member, x, position):
+            for ready, features in _chunks(member, x, position) if own is None else ():
                 for drawn, draw in zip(out, member.draws, strict=True):
-                    own = np.einsum("nk,nkq->nq", flat[ready], _apply(features, draw))
-                    drawn[ready] = own - mixed[ready]
+                    moved = np.einsum("nk,nkq->nq", flat[ready], _apply(features, draw))
+                    drawn[ready] = moved - mixed[ready]
+            for k, more in enumerate(() if own is None else own[number]):
+                for ready, features in _chunks(member, x + more, position):
+                    share = flat[ready, k, None]
+                    for drawn, draw in zip(out, member.draws, strict=True):
+                        drawn[ready] += share * (features[k % len(features)] @ draw[k])
+                        drawn[ready] -= mixed[ready] / self.regimes
             for drawn in out:
                 yield drawn.reshape(x.shape)
 

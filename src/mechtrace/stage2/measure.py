@@ -134,7 +134,8 @@ def of_channels(
     experts = ChannelExperts.cross_fit(rows, *units, seed)
     runs, pieces = some(run.runs[0] + run.runs[1])
     series = np.repeat(np.arange(len(runs)), runs.length)
-    return experts, ChannelStatistics.measure(np.asarray(pieces.values, float), series, *units)
+    values = np.asarray(pieces.values, float)
+    return experts, ChannelStatistics.measure(values, series, *units, runs.group, runs.regime)
 
 
 def of_sensors(run: FitRun) -> SensorStatistics | None:

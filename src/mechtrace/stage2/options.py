@@ -29,6 +29,7 @@ class RecoverOptions:
     evidence: tuple[str, ...] | None = None
     estimate_offset: bool = False
     anchor: Sequence[IntervalLike] = ()
+    without: tuple[str, ...] = ()
 
     def check(self, regimes: tuple[str, ...]) -> list[int]:
         """Raise ConfigError for invalid options; returns the numbers of the active regimes."""

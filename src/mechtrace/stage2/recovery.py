@@ -23,8 +23,9 @@ from .inference import MixturePosterior, Variance, state_space
 from .information import GaussianInformation
 from .kalman import nis
 from .mechanism_errors import doubt_variance, misfit_variance, mixing_variance
-from .observation_models import ObservationModel, centre_lag, history_length
+from .observation_models import CHANNELS, ObservationModel, centre_lag, history_length
 from .options import RecoverOptions
+from .partial import without_channels
 from .pure_statistics import PureRegimeStatistics
 from .series_batch import SeriesBatch, groups, in_training_steps, mean_of_known
 from .trajectory import Curve, Trajectory
@@ -62,6 +63,9 @@ def recover(
     usual = panel.usual_step if step is None else step
     panel = in_training_steps(panel, step)
     _check_anchor(panel, options)
+    if options.without:
+        statistics, panel = without_channels(statistics, panel, options.without)
+        options = replace(options, evidence=(CHANNELS,))
     used = tuple(used.name for used in statistics.combination(options.evidence)[0])
     keep = panel.rows <= KEPT_ROWS
 
@@ -210,6 +214,7 @@ def _trajectories(
                 for model, curve in by_evidence.items()
             },
             observed=batch.observed(s, recombination[:, active]) if keep else None,
+            without=options.without,
         )
         for s, (name, time) in enumerate(zip(batch.names, batch.times, strict=True))
     ]

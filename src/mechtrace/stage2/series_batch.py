@@ -46,6 +46,9 @@ class EncodedSeries:
     ) -> None:
         self.model, self.mean, self.position = model, mean, position
         self.experts, self.channels = experts, channels
+        # differences of histories as regimes fill in channels: (K, T, S, q), and of members
+        self.own: np.ndarray | None = None
+        self.own_errors: np.ndarray | None = None
 
     @classmethod
     def of_rows(
@@ -63,7 +66,13 @@ class EncodedSeries:
         if experts is not None:
             channels = experts.coordinates(np.asarray(panel.values))[rows]
             channels[position < 0] = np.nan
-        return cls(model, found, position, experts, channels)
+        out = cls(model, found, position, experts, channels)
+        if experts is not None and experts.filled:
+            series = np.split(np.asarray(panel.values), panel.offsets[1:-1])
+            own = [experts.histories(values) for values in series]
+            mean, errors = (np.concatenate(part, axis=-2) for part in zip(*own, strict=True))
+            out.own, out.own_errors = mean[:, rows], (mean + errors)[:, :, rows]
+        return out
 
     @property
     def latents(self) -> np.ndarray:
@@ -75,7 +84,7 @@ class EncodedSeries:
         """Predictions (T, S, K, q) of the mechanisms of the channels."""
         assert self.experts is not None
         assert self.channels is not None
-        found = self.experts.predict(self.channels, self.position)
+        found = self.experts.predict(self.channels, self.position, self.own)
         found[self.position < self.model.config.lags] = (
             np.nan
         )  # as long a warm-up as that of others
@@ -85,7 +94,9 @@ class EncodedSeries:
         """Yield possible errors (T, S, q) of their mixture with weights (T, S, K)."""
         assert self.experts is not None
         assert self.channels is not None
-        return self.experts.errors(self.channels, self.position, self.channel_predictions, weights)
+        return self.experts.errors(
+            self.channels, self.position, self.channel_predictions, weights, self.own_errors
+        )
 
     @cached_property
     def channel_doubt(self) -> np.ndarray:
@@ -294,10 +305,15 @@ def in_training_steps(panel: Panel, step: float | None) -> Panel:
         return panel
     found = panel.usual_step
     if np.isfinite(found) and not 0.8 < found / step < 1.25:
+        often = max(found / step, step / found)
+        more, fix = "less", f"record as often, or fit at this rate: --rate {1 / found:g}"
+        if found < step:
+            more, fix = "more", f"resample to the rate of training: --rate {1 / step:g}"
         raise DataError(
-            f"rows are {found:g} apart in time, in training they were {step:g} apart",
+            f"rows are {found:g} apart in time, in training they were {step:g} apart: they come"
+            f" {often:.3g} times {more} often",
             where=panel.source,
-            fix="use the same units of time, or resample to the same rate",
+            fix=f"{fix}; or use the same units of time",
         )
     return replace(panel, gap=1.5 * step) if panel.gap is None else panel
 

@@ -19,6 +19,8 @@ from .channel_experts import BENT_LAGS, DRAWS, LEARNED_LAGS, MEMBER_LAGS
 from .model_selection import joined
 from .observation_models import CHANNELS, PLAIN, canonical, parse
 from .pure_statistics import tested_model
+from .sensor_faults import KINDS as FAULTS
+from .sensor_faults import RATES
 from .sensor_statistics import KINDS, QUANTILES
 
 #: Largest magnitude: its square and its reciprocal are far from the limits of float64.
@@ -124,6 +126,11 @@ OPTIONAL = {
     "reference_seed": Field("", "i", "not negative"),
     "reference_form_known": Field("", "i", "not negative"),
     "reference_channels/gained": Field("", values="positive"),
+    "reference_channels/natural": Field("faults c", values="not negative"),
+    "reference_channels/lagged": Field("rates c c"),
+    "reference_channels/varied": Field("two c", values="not negative"),
+    "reference_channels/span": Field("two c"),
+    "reference_channels/regimes": Field("K pairs pairs", values="semidefinite"),
 }
 REFERENCE = "reference_"
 #: Bytes of a number of each kind.
@@ -153,7 +160,8 @@ def check_arrays(record: FitRecord, stored: Mapping[str, np.ndarray]) -> dict[st
             wanted |= {name: (field, 0) for name, field in _experts(arrays, sizes)}
         wanted |= {name: (field, 0) for name, field in OPTIONAL.items() if name in arrays}
         if any(name in arrays for name in CHANNEL_STATISTICS):
-            sizes["e"] = 2 * sizes["c"]
+            sizes |= {"e": 2 * sizes["c"], "pairs": 2 * sizes["c"] + 1, "two": 2}
+            sizes |= {"faults": len(FAULTS), "rates": len(RATES)}
             wanted |= {name: (field, 0) for name, field in CHANNEL_STATISTICS.items()}
         if any(name in arrays for name in SENSOR_STATISTICS):
             sizes |= {"quantiles": len(QUANTILES), "two": 2, "kinds": len(KINDS)}

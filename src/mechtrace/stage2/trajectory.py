@@ -121,6 +121,8 @@ class Trajectory:
         Values and predictions of the tested observation model, for the diagnosis.
     zone : str, optional
         UTC offset of the dates in `time`, as +05:30; written with them.
+    without : tuple of str
+        Sensors that were left out.
     """
 
     name: str
@@ -144,6 +146,7 @@ class Trajectory:
     error: np.ndarray | None = field(repr=False, default=None)
     observed: Observed | None = field(repr=False, default=None)
     zone: str | None = None
+    without: tuple[str, ...] = ()
 
     @property
     def expected_error(self) -> float:

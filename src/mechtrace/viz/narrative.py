@@ -122,7 +122,9 @@ def headline(path: Trajectory, events: Sequence[Event], diagnosis: Diagnosis) ->
 def judged(path: Trajectory, diagnosis: Diagnosis) -> str:
     """Say what happened in a recording, the verdict, and how wrong the shares may be."""
     told = headline(path, path.events(minimum=2), diagnosis)
-    return f"{path.name}: {told}; verdict: {diagnosis.verdict}{within(diagnosis)}"
+    without = f", without {', '.join(map(repr, path.without))}" if path.without else ""
+    todo = "" if diagnosis.off is None else f". {diagnosis.off.next_step}"
+    return f"{path.name}: {told}; verdict: {diagnosis.verdict}{within(diagnosis)}{without}{todo}"
 
 
 def within(diagnosis: Diagnosis) -> str:
@@ -185,9 +187,10 @@ def how_recovered(path: Trajectory) -> str:
     kind = "causal (uses only the past)" if path.causal else "offline (uses the whole recording)"
     trials = f", {path.trials} trials pooled" if path.trials > 1 else ""
     calibrated = f", {path.calibration} calibration" if path.calibration else ""
+    without = f", without {', '.join(map(repr, path.without))}" if path.without else ""
     odd = float((path.flag == "unexplained").mean()) if len(path) else 0.0
     return (
-        f"{len(path):,} steps; {path.method}, {kind}{trials}{calibrated}; intervals cover"
+        f"{len(path):,} steps; {path.method}, {kind}{trials}{calibrated}{without}; intervals cover"
         f" {100 * path.level:.0f} %; {rounded(100 * odd)} % of the steps are explained by none of"
         " the known mechanisms."
     )

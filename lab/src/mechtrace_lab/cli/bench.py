@@ -23,7 +23,7 @@ from mechtrace.cli import (
     write_json,
 )
 
-from .options import First, Worlds, trained_with
+from .options import First, Worlds, files_below, trained_with
 
 logger = logging.getLogger(__name__)
 
@@ -346,3 +346,35 @@ def bench_zoo(
         on_result=lambda result: write_json(json_file, result), **assignments(option or []),
     )  # fmt: skip
     logger.info(markdown(result["summary"]))
+
+
+@bench_app.command("sensors")
+def bench_sensors(
+    data: Annotated[
+        Path | None, typer.Option(help="Folder with skab and cmu_mocap, as far as present.")
+    ] = None,
+    systems: Annotated[str, typer.Option(help="Which, as tanks,motor (default: all).")] = "",
+    seeds: Worlds = 1,
+    first: First = 800,
+    fits: Annotated[
+        str, typer.Option(help="Systems to fit, to recover without each sensor.")
+    ] = "",
+    json_file: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Broken sensors named, with faults injected, and what remains without each.
+
+    \b
+    Example:
+      mechtrace bench sensors --data data --fits motor --json sensors.json
+    """
+    from mechtrace.worlds.zoo import SYSTEMS
+
+    from ..studies.sensors import markdown, sensor_study
+
+    check_targets([json_file], files_below(data))
+    result = sensor_study(
+        data, systems=named(systems) or list(SYSTEMS), seeds=seeds, first=first,
+        fits=named(fits) or (), on_result=lambda result: write_json(json_file, result),
+    )  # fmt: skip
+    logger.info(markdown(result))
