@@ -7,12 +7,18 @@ import reprlib
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Literal, Self, Union, get_args, get_origin, get_type_hints
 
 from .errors import ConfigError
 
 if TYPE_CHECKING:
     from tomlkit.items import Table
+
+if TYPE_CHECKING:
+    Size = int  # networks are built only after the data have chosen it
+else:
+    Size = int | Literal["auto"]
 
 EXPERTS = ("affine", "nonparametric", "spline", "maf")
 #: Default number of weight layers of each kind of expert.
@@ -31,8 +37,10 @@ def _setting(default: Any, meaning: str) -> Any:
 class ModelConfig:
     """Settings of the model: latent space, networks, experts and objective."""
 
-    latents: int = _setting(8, "dimensions of the latent space")
-    lags: int = _setting(2, "steps of history that an expert reads")
+    latents: Size = _setting("auto", "dimensions of the latent space; auto: chosen by the data")
+    lags: Size = _setting(
+        "auto", "steps of history that an expert reads; auto: chosen by the data"
+    )
     experts: Literal["affine", "nonparametric", "spline", "maf"] = _setting(
         "affine", "affine, nonparametric, spline or maf"
     )
@@ -73,6 +81,11 @@ class ModelConfig:
         if self.encoder == "temporal" and self.layers > MOST_DILATIONS:
             fix = f"make it at most {MOST_DILATIONS}: each layer looks back twice as far"
             raise ConfigError(f"layers = {self.layers} of a temporal encoder", fix=fix)
+
+    @property
+    def open_sizes(self) -> tuple[str, ...]:
+        """Names of the sizes that the data are to choose."""
+        return tuple(name for name in ("latents", "lags") if isinstance(vars(self)[name], str))
 
     @property
     def depth_of_experts(self) -> int:
@@ -172,7 +185,7 @@ class RunConfig:
         Examples
         --------
         >>> print(RunConfig().to_toml().splitlines()[1])
-        latents = 8  # dimensions of the latent space
+        latents = "auto"  # dimensions of the latent space, or auto
         """
         import tomlkit
 
@@ -253,17 +266,17 @@ def _check_kinds(config: Any) -> None:
         if getattr(value, "ndim", None) == 0:
             value = value.item()
             object.__setattr__(config, name, value)
-        optional = type(None) in get_args(hint)
-        if value is None and optional:
+        kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+        words = [word for kind in kinds[1:] for word in get_args(kind)]
+        if (value is None and type(None) in kinds) or (isinstance(value, str) and value in words):
             continue
-        kinds = get_args(hint) if optional else (hint,)
         if get_origin(kinds[0]) is Literal:
             allowed = get_args(kinds[0])
             if not (isinstance(value, str) and value in allowed):
                 what = f"{name} = {_shown(value)}"
                 raise ConfigError(what, fix=f"use one of {', '.join(allowed)}")
         elif not is_a(value, kinds[0]):
-            fix = f"make it {KIND_NAMES[kinds[0]]}"
+            fix = " or ".join([f"make it {KIND_NAMES[kinds[0]]}", *words])
             raise ConfigError(f"{name} = {_shown(value)}", fix=fix)
 
 
@@ -309,5 +322,5 @@ def check_seed(seed: Any) -> int:
 def _at_least(config: Any, least: int, *names: str) -> None:
     for name in names:
         value = getattr(config, name)
-        if value is not None and not value >= least:
+        if value not in (None, "auto") and not value >= least:
             raise ConfigError(f"{name} = {value!r}", fix=f"make it at least {least}")

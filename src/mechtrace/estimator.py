@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ._runtime.lazy import render
 from ._runtime.process import torch_threads
@@ -29,10 +29,10 @@ class Trace(Configurable, FittedModel):
 
     Parameters
     ----------
-    latents : int
-        Dimensions d of the latent space.
-    lags : int
-        Steps L of history that an expert reads.
+    latents : int or "auto"
+        Dimensions d of the latent space; by default chosen by the data.
+    lags : int or "auto"
+        Steps L of history that an expert reads; by default chosen by the data.
     seed : int
         Seed of everything random.
     experts, encoder, context, hidden, layers, expert_layers, objective, beta, gamma, \
@@ -71,8 +71,8 @@ device, graph
 
     def __init__(
         self,
-        latents: int = ModelConfig.latents,
-        lags: int = ModelConfig.lags,
+        latents: int | Literal["auto"] = ModelConfig.latents,
+        lags: int | Literal["auto"] = ModelConfig.lags,
         *,
         seed: int = FitConfig.seed,
         experts: str = ModelConfig.experts,
@@ -230,7 +230,7 @@ device, graph
         self._check_fitted("refit")
         panel = self.prepared(panel)
         self.record_.check_channels(panel)
-        run = FitRun.prepare(panel, self.config(), self.frontend_)
+        run = FitRun.prepare(panel, self.record_.settings, self.frontend_)
         if run.data.regimes != self.regimes_:
             raise DataError(
                 f"the panel has the regimes {', '.join(panel.regimes)}, the model was trained on"

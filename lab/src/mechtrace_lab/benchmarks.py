@@ -145,7 +145,7 @@ def bench_latents(
         elapsed = time.perf_counter() - began
         test = drawn.simulate(100, seed=1)
         learned = np.stack(trace.encode(test.panel))
-        lags = trace.config().model.lags
+        lags = trace.record_.settings.model.lags
         row = {
             "seed": seed,
             "r2": linear_r2(test.latents[:, lags:], learned[:, lags:]),

@@ -137,6 +137,28 @@ class RefitRecord:
 
 
 @dataclass(frozen=True)
+class SizeChoice:
+    """One size that the data chose, and what was measured of each candidate."""
+
+    chosen: Count
+    measured: dict[str, NotNegative]  # by candidate; at most `limit` is good
+    limit: NotNegative
+    close: tuple[Count, ...]  # other candidates near the limit
+
+
+@dataclass(frozen=True)
+class SizesRecord:
+    """The sizes that the data chose; None for those that were given, or fixed for pictures.
+
+    Of `lags`, the loss of held-out prediction against the best, in nats per channel and step. Of
+    `latents`, the posterior deviation of the last direction as a share of its marginal one.
+    """
+
+    latents: SizeChoice | None = None
+    lags: SizeChoice | None = None
+
+
+@dataclass(frozen=True)
 class FitRecord:
     """All facts about a fit; sections that are None were not reached or do not apply."""
 
@@ -149,6 +171,7 @@ class FitRecord:
     evidence: EvidenceRecord | None = None
     axes: AxesRecord | None = None
     refit: RefitRecord | None = None
+    sizes: SizesRecord | None = None  # those that the data chose
 
     @property
     def row_shape(self) -> tuple[int, ...]:
@@ -208,6 +231,7 @@ _SECTIONS = {
     "evidence": "evidence",
     "axes": "axes",
     "refit": "refit",
+    "sizes": "sizes",
 }
 
 
@@ -219,9 +243,12 @@ def _settings(stored: Any) -> RunConfig:
         if key not in stored:
             raise Mismatch(f"no field settings.{key}")
     try:
-        return RunConfig.from_options(**stored)
+        settings = RunConfig.from_options(**stored)
     except (MechtraceError, TypeError) as error:
         raise Mismatch(f"settings: {str(error)[:200]}") from error
+    if settings.model.open_sizes:
+        raise Mismatch("settings: sizes are not chosen")
+    return settings
 
 
 def _agreements(record: FitRecord) -> Iterator[tuple[str, bool]]:

@@ -65,7 +65,7 @@ class Share:
 def payload(results: Results, truth: np.ndarray | None) -> dict[str, Any]:
     """Collect everything that the page draws."""
     model, panel = results.model, results.panel
-    latents = model.config().model.latents
+    latents = model.record_.settings.model.latents
     channels = [] if panel is None or panel.is_image else list(panel.channels)
     lanes = min(latents, MOST_LANES) + min(len(channels), MOST_LANES)
     share = Share.of(len(results.paths), len(model.regimes_), lanes)

@@ -94,7 +94,7 @@ def _line(world: str, row: dict[str, Any]) -> str:
 
 
 def _scores(trace: Trace, drawn: worlds.World) -> dict[str, Any]:
-    lags = trace.config().model.lags
+    lags = trace.record_.settings.model.lags
     test = drawn.simulate(100, seed=1)
     aligned = np.stack(trace.encode(test.panel))
     before = trace.axes_.native(aligned)

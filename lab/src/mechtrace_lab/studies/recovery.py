@@ -71,7 +71,7 @@ def recovery_study(
 
 def _compare(trace: Trace, transition: worlds.Simulation) -> dict[str, float]:
     truth = transition.alpha[0]
-    late = slice(trace.config().model.lags, None)
+    late = slice(trace.record_.settings.model.lags, None)
     pooled = cast(Trajectory, trace.recover(transition.panel, pool=True))
     singles = cast(list[Trajectory], trace.recover(transition.panel))
     static = cast(Trajectory, trace.recover(transition.panel, pool=True, method="algorithm1"))
