@@ -7,20 +7,16 @@ import reprlib
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from types import UnionType
-from typing import TYPE_CHECKING, Any, Literal, Self, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args, get_origin, get_type_hints
 
 from .errors import ConfigError
 
 if TYPE_CHECKING:
     from tomlkit.items import Table
 
-if TYPE_CHECKING:
-    Size = int  # networks are built only after the data have chosen it
-else:
-    Size = int | Literal["auto"]
-
 EXPERTS = ("affine", "nonparametric", "spline", "maf")
+#: Sizes that the data choose where they are "auto"; networks are built of numbers only.
+SIZES = ("latents", "lags")
 #: Default number of weight layers of each kind of expert.
 EXPERT_LAYERS = {"affine": 2, "nonparametric": 3, "spline": 3, "maf": 3}
 
@@ -37,10 +33,8 @@ def _setting(default: Any, meaning: str) -> Any:
 class ModelConfig:
     """Settings of the model: latent space, networks, experts and objective."""
 
-    latents: Size = _setting("auto", "dimensions of the latent space; auto: chosen by the data")
-    lags: Size = _setting(
-        "auto", "steps of history that an expert reads; auto: chosen by the data"
-    )
+    latents: int = _setting("auto", "dimensions of the latent space, or auto")
+    lags: int = _setting("auto", "steps of history that an expert reads, or auto")
     experts: Literal["affine", "nonparametric", "spline", "maf"] = _setting(
         "affine", "affine, nonparametric, spline or maf"
     )
@@ -85,7 +79,7 @@ class ModelConfig:
     @property
     def open_sizes(self) -> tuple[str, ...]:
         """Names of the sizes that the data are to choose."""
-        return tuple(name for name in ("latents", "lags") if isinstance(vars(self)[name], str))
+        return tuple(name for name in SIZES if vars(self)[name] == "auto")
 
     @property
     def depth_of_experts(self) -> int:
@@ -266,17 +260,18 @@ def _check_kinds(config: Any) -> None:
         if getattr(value, "ndim", None) == 0:
             value = value.item()
             object.__setattr__(config, name, value)
-        kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-        words = [word for kind in kinds[1:] for word in get_args(kind)]
-        if (value is None and type(None) in kinds) or (isinstance(value, str) and value in words):
+        optional = type(None) in get_args(hint)
+        auto = name in SIZES
+        if (value is None and optional) or (auto and isinstance(value, str) and value == "auto"):
             continue
+        kinds = get_args(hint) if optional else (hint,)
         if get_origin(kinds[0]) is Literal:
             allowed = get_args(kinds[0])
             if not (isinstance(value, str) and value in allowed):
                 what = f"{name} = {_shown(value)}"
                 raise ConfigError(what, fix=f"use one of {', '.join(allowed)}")
         elif not is_a(value, kinds[0]):
-            fix = " or ".join([f"make it {KIND_NAMES[kinds[0]]}", *words])
+            fix = f"make it {KIND_NAMES[kinds[0]]}{', or auto' if auto else ''}"
             raise ConfigError(f"{name} = {_shown(value)}", fix=fix)
 
 

@@ -13,14 +13,16 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
 
 from .._runtime.process import keeping_freed_memory, torch_threads
-from .._runtime.stochastic import generator, seeded
-from ..config import ModelConfig, RunConfig
+from .._runtime.stochastic import generator, minimise, seeded, warmup_cosine
+from ..config import FitConfig, ModelConfig, RunConfig
 from ..data.panel import Panel
 from ..data.segments import (
     CropSampler,
@@ -33,6 +35,7 @@ from ..data.segments import (
 from ..data.standardise import Standardiser
 from .encoding import encode
 from .fit_record import SizeChoice, SizesRecord
+from .networks import SkipMLP
 from .trainer import Batches, Trainer
 from .vae import SequentialVAE
 
@@ -49,9 +52,11 @@ MOST_PREDICTED, MOST_LATENTS = 16, 24
 #: Rows of each regime, at most, that are looked at outside of training.
 ROWS = 8000
 #: Settings of the trial: training steps, width, crops per step, observation noise.
-STEPS, HIDDEN, CROPS, NOISE = 1200, 128, 24, 0.05
+STEPS, HIDDEN, CROPS, NOISE = 1200, 64, 24, 0.03
+#: Training steps of the regressions of directions on others, and rows of a step.
+QUICK, THOROUGH, REGRESSION_ROWS = 400, 1600, 512
 #: A direction is determined if its posterior deviation is at most this share of its marginal one.
-DETERMINED = 0.55
+DETERMINED = 0.5
 #: Another size is close if its score is within this factor of the limit.
 CLOSE = 1.3
 
@@ -78,7 +83,8 @@ def choose_sizes(
 
 def _with_sizes(config: RunConfig, **sizes: int) -> RunConfig:
     """Settings with these sizes where they are open."""
-    chosen = {name: size for name, size in sizes.items() if name in config.model.open_sizes}
+    open_ = config.model.open_sizes
+    chosen: dict[str, Any] = {name: size for name, size in sizes.items() if name in open_}
     return replace(config, model=replace(config.model, **chosen))
 
 
@@ -198,24 +204,45 @@ def _held_out_scores(learn: _Rows, test: _Rows, lags: int, kinds: int, seed: int
 def _latents(
     panel: Panel, train: Runs, held: Runs, config: RunConfig, device: torch.device
 ) -> SizeChoice:
-    """Count the directions of a trial model that recordings determine."""
-    model = _trial(panel, train, config, device)
-    judged = subsample_runs(
-        held if len(held) else train, ROWS, generator(config.fit.seed, "trial")
-    )
-    return _count_determined(_undetermined(model, runs_as_series(panel, judged)))
+    """Count the directions of a trial model that recordings determine and others do not."""
+    seed = config.fit.seed
+    model, rows = _trial(panel, train, config, device), generator(seed, "rows for latents")
+    parts = [subsample_runs(part, ROWS, rows) for part in (train, held if len(held) else train)]
+    learn, test = _directions(model, [runs_as_series(panel, part) for part in parts])
+    left = {0: float(_undetermined(test)[0])}
 
+    def enough(size: int, steps: int) -> bool:
+        """Whether the first `size` directions leave nothing of the others that is determined."""
+        if size == test.shape[1]:
+            left[size] = 1.0
+        elif size:
+            rest = _unexplained(learn, test, size, steps, seed)
+            left[size] = float(_undetermined(rest)[0])
+        return left[size] > DETERMINED
 
-def _count_determined(share: np.ndarray) -> SizeChoice:
-    """Choose by the shares (m,) of posterior in marginal deviations, rising."""
-    chosen = max(1, int((share <= DETERMINED).sum()))
-    close = tuple(
-        size for size in (chosen - 1, chosen + 1)
-        if 1 <= size <= len(share)
-        and DETERMINED / CLOSE < share[max(size, chosen) - 1] < DETERMINED * CLOSE
-    )  # fmt: skip
-    measured = {str(size): float(one) for size, one in enumerate(share, 1)}
+    # quick regressions leave too much: they give an upper bound, which thorough ones lower
+    alone = int((_undetermined(test) <= DETERMINED).sum())
+    chosen = max(1, _smallest(alone, lambda size: enough(size, QUICK)))
+    while chosen > 1 and enough(chosen - 1, THOROUGH):
+        chosen -= 1
+    measured = {str(size): left[size] for size in sorted(left)}
+    # one less, or one more, had the limit been a little lower or higher
+    one_less = left.get(chosen - 1, 0.0) > DETERMINED / CLOSE
+    one_more = left.get(chosen, 1.0) < DETERMINED * CLOSE
+    close = (chosen - 1,) * (one_less and chosen > 1) + (chosen + 1,) * one_more
     return SizeChoice(chosen, measured, DETERMINED, close)
+
+
+def _smallest(most: int, enough: Callable[[int], bool]) -> int:
+    """Smallest size of at most `most` that is enough, as `most` is: halving what is left."""
+    step, known = 1, most
+    while known - step >= 0 and enough(known - step):
+        known, step = known - step, 2 * step
+    least = max(-1, known - step)  # not enough
+    while known - least > 1:
+        middle = (known + least) // 2
+        known, least = (middle, least) if enough(middle) else (known, middle)
+    return known
 
 
 def _trial(panel: Panel, train: Runs, config: RunConfig, device: torch.device) -> SequentialVAE:
@@ -223,11 +250,12 @@ def _trial(panel: Panel, train: Runs, config: RunConfig, device: torch.device) -
     seed, lags, kinds = config.fit.seed, config.model.lags, len(panel.regimes)
     most = min(panel.shape[0], MOST_LATENTS)
     small = ModelConfig(latents=most, lags=lags, hidden=HIDDEN, noise_floor=NOISE)
-    fit = replace(config.fit, steps=STEPS, lr=4e-3, warmup=100, clip=10.0, graph=config.fit.graph)
+    fit = FitConfig(steps=STEPS, window=config.fit.window, graph=config.fit.graph)
     units = Standardiser.fit(panel, train, seed)
     with seeded(seed):
         model = SequentialVAE(small, kinds, panel.shape)
     model.set_units(units.centre, units.scale)
+    _start_at_components(model, panel, subsample_runs(train, ROWS, generator(seed, "components")))
     model.to(device)
     length = max(lags + 1, min(fit.window, int(train.length.max())))
     sampler = CropSampler(train, kinds, math.ceil(CROPS / kinds), length, seed)
@@ -240,14 +268,66 @@ def _trial(panel: Panel, train: Runs, config: RunConfig, device: torch.device) -
     return model
 
 
-def _undetermined(model: SequentialVAE, panel: Panel) -> np.ndarray:
-    """Posterior deviation of each direction as a share of its marginal one, rising, (m,).
+@torch.no_grad()
+def _start_at_components(model: SequentialVAE, panel: Panel, runs: Runs) -> None:
+    """Let encoder and decoder begin as the principal components, beside small networks."""
+    centre, scale = model.units()
+    x = (np.asarray(panel.values[runs.row_numbers()], float) - centre) / scale
+    size, axes = np.linalg.eigh(x.T @ x / len(x))
+    best = np.argsort(-size)[: model.latents]
+    spread, axes = np.sqrt(np.maximum(size[best], NOISE**2)), axes[:, best]
+    encoder, decoder = model.encoder.body, model.decoder.body
+    for network in (encoder, decoder):
+        network.layers[-1].weight.mul_(0.1)
+        network.layers[-1].bias.zero_()
+        network.skip.weight.zero_()
+    encoder.skip.weight[: model.latents, : len(axes)] = torch.from_numpy((axes / spread).T)
+    encoder.layers[-1].bias[model.latents :] = torch.from_numpy(np.log(NOISE / spread))
+    decoder.skip.weight[:] = torch.from_numpy(axes * spread)
+    model.log_noise.fill_(math.log(NOISE))
 
-    Directions are those of the covariance of all latents in units of their posterior.
+
+def _directions(model: SequentialVAE, panels: Sequence[Panel]) -> list[np.ndarray]:
+    """Latents (n, m) of panels in units of their posterior deviations, the strongest first."""
+    found = [encode(model, panel) for panel in panels]
+    known = [np.isfinite(part.mean).all(axis=1) for part in found]
+    variance = (found[0].scale[known[0]] ** 2).mean(axis=0)
+    centre = found[0].mean[known[0]].mean(axis=0)
+    white = [
+        (part.mean[rows] - centre) / np.sqrt(variance)
+        for part, rows in zip(found, known, strict=True)
+    ]
+    axes = np.linalg.eigh(white[0].T @ white[0] / len(white[0]))[1][:, ::-1]
+    return [part @ axes for part in white]
+
+
+def _undetermined(values: np.ndarray) -> np.ndarray:
+    """Posterior deviation of directions as a share of the marginal one, rising, (m,).
+
+    `values` (n, m) are in units of the posterior; new directions are those of their covariance.
     """
-    found = encode(model, panel)
-    known = np.isfinite(found.mean).all(axis=1)
-    mean, variance = found.mean[known], (found.scale[known] ** 2).mean(axis=0)
-    spread = (mean - mean.mean(axis=0)) / np.sqrt(variance)
-    own = np.linalg.eigvalsh(spread.T @ spread / len(spread))
-    return np.sort(1 / np.sqrt(1 + np.maximum(own, 0.0)))
+    own = np.linalg.eigvalsh(np.cov(values.T).reshape(values.shape[1], -1))[::-1]
+    return np.asarray(1 / np.sqrt(1 + np.maximum(own, 0.0)))
+
+
+def _unexplained(
+    learn: np.ndarray, test: np.ndarray, size: int, steps: int, seed: int
+) -> np.ndarray:
+    """What the first `size` directions leave of the others, by a network that has seen `learn`."""
+    scale = [part.std(axis=0) for part in (learn[:, :size], learn[:, size:])]
+    x, y = (
+        torch.from_numpy(part / deviation).float()
+        for part, deviation in zip((learn[:, :size], learn[:, size:]), scale, strict=True)
+    )
+    with seeded(seed), torch_threads(1), torch.enable_grad():
+        network = SkipMLP(size, y.shape[1], 2 * HIDDEN, 3)
+        draw = torch.Generator().manual_seed(seed)
+
+        def loss(_: int) -> torch.Tensor:
+            rows = torch.randint(len(x), (REGRESSION_ROWS,), generator=draw)
+            return (network(x[rows]) - y[rows]).square().sum(dim=1).mean()
+
+        minimise(network.parameters(), loss, steps, lambda k: warmup_cosine(k, steps, 4e-3, 50))
+    with torch.no_grad():
+        explained = network(torch.from_numpy(test[:, :size] / scale[0]).float()).numpy()
+    return np.asarray(test[:, size:] - explained * scale[1])
