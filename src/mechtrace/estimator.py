@@ -185,10 +185,12 @@ device, graph
         from .identifiability.mechanism_form import MECHANISM_FORM
         from .io.typed_json import decode, plain
         from .stage1.fit_record import AxesRecord, EvidenceRecord
+        from .stage1.pruning import prune
         from .stage2.measure import measure_statistics
 
         with torch_threads(run.trainer.threads):
-            record, statistics = run.validated(), measure_statistics(run)
+            run, record = prune(run, run.validated())
+            statistics = measure_statistics(run)
             with listening.stages(progress):
                 axes = axes_of_run(run)
         form_known = axes.weights_from == MECHANISM_FORM

@@ -156,6 +156,7 @@ class SizesRecord:
 
     latents: SizeChoice | None = None
     lags: SizeChoice | None = None
+    pruned: Count = 0  # latents that carried nothing, and were taken out after training
 
 
 @dataclass(frozen=True)
@@ -307,6 +308,7 @@ def model_card(record: FitRecord) -> str:
         "",
         f"- {model.latents} latents, {model.lags} lags, {model.experts} experts,"
         f" {training.parameters:,} parameters, objective {model.objective}",
+        *_about_sizes(record.sizes),
         f"- best of {training.steps} steps at step {training.best_step}"
         f" ({duration(training.seconds)} on {training.device}), held-out ELBO "
         + ("not measured" if elbo is None else f"{elbo:.3f} nats per step"),
@@ -332,6 +334,30 @@ def model_card(record: FitRecord) -> str:
     if record.evidence is not None:
         lines.append(f"- alpha(t) is recovered from {' + '.join(record.evidence.selected)}")
     return "\n".join([*lines, "", *_about_axes(record.axes)])
+
+
+def _about_sizes(sizes: SizesRecord | None) -> list[str]:
+    """What the data chose, from what, and what else was close."""
+    if sizes is None:
+        return []
+    lines = []
+    for name, one, what in (
+        ("latents", sizes.latents, "share of noise in the strongest direction that is left out"),
+        ("lags", sizes.lags, "nats per channel and step lost on held-out series"),
+    ):
+        if one is not None:
+            tried = ", ".join(f"{size}: {value:.3g}" for size, value in one.measured.items())
+            close = " and ".join(map(str, one.close))
+            lines.append(
+                f"- {name} chosen by the data: {one.chosen}"
+                + (f", {close} would do about as well" if close else "")
+                + f" ({what}: {tried}; limit {one.limit:.3g})"
+            )
+    if sizes.pruned:
+        lines.append(
+            f"- {sizes.pruned} more latents carried nothing and were taken out after training"
+        )
+    return lines
 
 
 def _about_axes(axes: AxesRecord | None) -> list[str]:
