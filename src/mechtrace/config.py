@@ -127,8 +127,11 @@ class FitConfig:
             raise ConfigError(f"holdout = {self.holdout}", fix="use a share in [0, 1)")
 
 
+#: Sizes of the paper's world, which its tables use.
+PAPER_SIZES: dict[str, Any] = {"latents": 8, "lags": 2}
 #: The hyperparameters of the paper, which are also those of its predecessors.
 PAPER_RECIPE: dict[str, Any] = {
+    **PAPER_SIZES,
     "experts": "nonparametric",
     "objective": "weighted",
     "layers": 3,

@@ -14,7 +14,7 @@ from mechtrace.stage2.bayesian_regression import Posterior, RegressionSums
 from mechtrace.stage2.channel_experts import ChannelExperts, ChannelRows
 from mechtrace.stage2.observation_models import CHANNELS
 
-SMALL = {"latents": 4, "hidden": 16, "steps": 200, "batch": 12, "align": False}
+SMALL = {"latents": 4, "lags": 2, "hidden": 16, "steps": 200, "batch": 12, "align": False}
 
 
 @pytest.fixture(scope="module")

@@ -56,7 +56,7 @@ STEPS, HIDDEN, CROPS, NOISE = 1200, 64, 24, 0.03
 #: Training steps of the regressions of directions on others, and rows of a step.
 QUICK, THOROUGH, REGRESSION_ROWS = 400, 1600, 512
 #: A direction is determined if its posterior deviation is at most this share of its marginal one.
-DETERMINED = 0.5
+DETERMINED = 0.54
 #: Another size is close if its score is within this factor of the limit.
 CLOSE = 1.3
 
@@ -171,14 +171,13 @@ def _principal(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _held_out_scores(learn: _Rows, test: _Rows, lags: int, kinds: int, seed: int) -> np.ndarray:
     """Mean log likelihood of each unit, per channel and step, with the best ridge penalty."""
-    rng, q = generator(seed, f"units for {lags} lags"), learn.target.shape[1]
-    seen = min(2, lags) * q
-    directions = rng.standard_normal((seen, UNITS)) / math.sqrt(seen)
+    rng, q = generator(seed, "units for lags"), learn.target.shape[1]
+    directions = rng.standard_normal((q, UNITS)) / math.sqrt(q)
     phases = rng.uniform(-2, 2, UNITS)
 
     def design(rows: _Rows) -> np.ndarray:
         history = np.concatenate(list(rows.past[:lags]), axis=1)
-        units = np.tanh(history[:, :seen] @ directions + phases)
+        units = np.tanh(rows.past[0] @ directions + phases)  # the same for all lags
         own = np.eye(kinds)[rows.regime]
         affine = np.concatenate([np.ones((len(history), 1)), history], axis=1)
         apart = (own[:, :, None] * affine[:, None]).reshape(len(affine), -1)
@@ -277,6 +276,8 @@ def _start_at_components(model: SequentialVAE, panel: Panel, runs: Runs) -> None
     best = np.argsort(-size)[: model.latents]
     spread, axes = np.sqrt(np.maximum(size[best], NOISE**2)), axes[:, best]
     encoder, decoder = model.encoder.body, model.decoder.body
+    assert isinstance(encoder, SkipMLP)
+    assert isinstance(decoder, SkipMLP)
     for network in (encoder, decoder):
         network.layers[-1].weight.mul_(0.1)
         network.layers[-1].bias.zero_()
