@@ -172,7 +172,8 @@ def test_units_of_pictures_are_measured_on_some_of_them(panel, monkeypatch) -> N
 
 
 SETTINGS = {
-    "latents": 4, "lags": 2, "hidden": 16, "steps": 6, "batch": 4, "evaluations": 2, "align": False,
+    "latents": 4, "lags": 2, "hidden": 16, "steps": 6, "batch": 4, "evaluations": 2,
+    "align": False,
 }  # fmt: skip
 
 

@@ -27,7 +27,8 @@ from mechtrace.vision.keypoint_frontend import (
 )
 
 TINY = {
-    "latents": 4, "lags": 2, "hidden": 16, "steps": 8, "batch": 6, "evaluations": 2, "align": False,
+    "latents": 4, "lags": 2, "hidden": 16, "steps": 8, "batch": 6, "evaluations": 2,
+    "align": False,
 }  # fmt: skip
 
 

@@ -224,6 +224,8 @@ def _latents(
     chosen = max(1, _smallest(alone, lambda size: enough(size, QUICK)))
     while chosen > 1 and enough(chosen - 1, THOROUGH):
         chosen -= 1
+    if chosen not in left:
+        left[chosen] = float(_undetermined(test)[chosen])
     measured = {str(size): left[size] for size in sorted(left)}
     # one less, or one more, had the limit been a little lower or higher
     one_less = left.get(chosen - 1, 0.0) > DETERMINED / CLOSE
@@ -278,13 +280,16 @@ def _start_at_components(model: SequentialVAE, panel: Panel, runs: Runs) -> None
     encoder, decoder = model.encoder.body, model.decoder.body
     assert isinstance(encoder, SkipMLP)
     assert isinstance(decoder, SkipMLP)
-    for network in (encoder, decoder):
-        network.layers[-1].weight.mul_(0.1)
-        network.layers[-1].bias.zero_()
-        network.skip.weight.zero_()
-    encoder.skip.weight[: model.latents, : len(axes)] = torch.from_numpy((axes / spread).T)
-    encoder.layers[-1].bias[model.latents :] = torch.from_numpy(np.log(NOISE / spread))
-    decoder.skip.weight[:] = torch.from_numpy(axes * spread)
+    narrow = np.repeat([0.0, 1.0], model.latents) * np.log(NOISE / np.tile(spread, 2))
+    project = np.zeros(encoder.skip.weight.shape)
+    project[: model.latents, : len(axes)] = (axes / spread).T
+    starts = ((encoder, project, narrow), (decoder, axes * spread, np.zeros(len(axes))))
+    for network, linear, bias in starts:
+        last = network.layers[-1]
+        assert isinstance(last, torch.nn.Linear)
+        last.weight *= 0.1
+        last.bias.copy_(torch.from_numpy(bias))
+        network.skip.weight.copy_(torch.from_numpy(linear))
     model.log_noise.fill_(math.log(NOISE))
 
 
