@@ -140,7 +140,7 @@ def test_images_train_and_encode():
         warnings.simplefilter("ignore")
         trace.fit(panel, progress=False)
     kept = trace.record_.settings.model.latents  # one may carry nothing
-        assert np.stack(trace.encode(panel)).shape == (8, 12, kept)
+    assert np.stack(trace.encode(panel)).shape == (8, 12, kept)
 
 
 @pytest.mark.parametrize("experts", ["nonparametric", "spline", "maf"])

@@ -108,6 +108,7 @@ def test_the_smallest_lags_within_a_standard_error_are_taken():
     assert found.measured == pytest.approx({"1": 1.1, "2": 0.05, "4": 0.0})
 
 
+@pytest.mark.filterwarnings("ignore::mechtrace.errors.FitWarning")  # 40 steps
 def test_a_fit_chooses_stores_and_resumes_its_sizes(tmp_path, short_trial, monkeypatch):
     panel, ckpt = bent(damped(1)), tmp_path / "run.ckpt"
     trace = mt.Trace(**QUICK).fit(panel, progress=False, checkpoint=ckpt)
