@@ -18,7 +18,10 @@ settings.register_profile("same", derandomize=True)
 settings.load_profile("same")
 
 #: Without the alignment, which takes most of such a fit.
-SMALL = {"hidden": 16, "steps": 240, "batch": 12, "lr": 1e-2, "evaluations": 4, "align": False}
+SMALL = {
+    "lags": 2, "hidden": 16, "steps": 240, "batch": 12, "lr": 1e-2, "evaluations": 4,
+    "align": False,
+}  # fmt: skip
 
 
 @pytest.hookimpl(wrapper=True)

@@ -73,7 +73,8 @@ def test_bad_values_are_refused_in_one_line(name: str, value: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("latents", 1), ("lags", 1), ("hidden", 1), ("layers", 2), ("expert_layers", 2),
+        ("latents", 1), ("lags", 1), ("latents", "auto"), ("lags", "auto"), ("hidden", 1),
+        ("layers", 2), ("expert_layers", 2),
         ("expert_layers", None), ("context", 0), ("context", None), ("beta", 0), ("gamma", 0.0),
         ("shrinkage", 0), ("noise_floor", 1e-6), ("steps", 1), ("batch", 1), ("batch", None),
         ("window", 2), ("warmup", 0), ("weight_decay", 0), ("seed", 0), ("lr", 1), ("clip", 1e-9),
@@ -234,7 +235,8 @@ def test_the_largest_seed_draws_a_batch() -> None:
     from mechtrace.stage1.fit_run import FitRun
 
     panel = mt.worlds.make("paper", regimes=2, latents=3, channels=4, length=20).simulate(4).panel
-    FitRun.prepare(panel, RunConfig.from_options(seed=MOST_SEED)).trainer.batches.load(10**6)
+    config = RunConfig.from_options(latents=4, lags=2, seed=MOST_SEED)
+    FitRun.prepare(panel, config).trainer.batches.load(10**6)
 
 
 def test_a_number_too_long_for_a_float_is_refused() -> None:

@@ -109,8 +109,8 @@ def table(tmp_path_factory):
     return path
 
 
-FIT = [f"--set={pair}" for pair in ("latents=3", "hidden=16", "steps=200", "batch=8", "lr=0.01",
-                                    "align=false", "evaluations=4")]  # fmt: skip
+FIT = [f"--set={pair}" for pair in ("latents=3", "lags=2", "hidden=16", "steps=200", "batch=8",
+                                    "lr=0.01", "align=false", "evaluations=4")]  # fmt: skip
 
 
 def test_evaluate_leaves_groups_out(command, table, tmp_path):

@@ -25,7 +25,7 @@ def easy():
 
 @pytest.fixture(scope="module")
 def model(easy):
-    return mt.Trace(latents=2, hidden=16, steps=200, batch=12, lr=1e-2, evaluations=2).fit(
+    return mt.Trace(latents=2, lags=2, hidden=16, steps=200, batch=12, lr=1e-2, evaluations=2).fit(
         easy[:16], progress=False
     )
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from tomlkit.items import Table
 
 EXPERTS = ("affine", "nonparametric", "spline", "maf")
+#: Sizes that the data choose where they are "auto"; networks are built of numbers only.
+SIZES = ("latents", "lags")
 #: Default number of weight layers of each kind of expert.
 EXPERT_LAYERS = {"affine": 2, "nonparametric": 3, "spline": 3, "maf": 3}
 
@@ -31,8 +33,8 @@ def _setting(default: Any, meaning: str) -> Any:
 class ModelConfig:
     """Settings of the model: latent space, networks, experts and objective."""
 
-    latents: int = _setting(8, "dimensions of the latent space")
-    lags: int = _setting(2, "steps of history that an expert reads")
+    latents: int = _setting("auto", "dimensions of the latent space, or auto")
+    lags: int = _setting("auto", "steps of history that an expert reads, or auto")
     experts: Literal["affine", "nonparametric", "spline", "maf"] = _setting(
         "affine", "affine, nonparametric, spline or maf"
     )
@@ -73,6 +75,11 @@ class ModelConfig:
         if self.encoder == "temporal" and self.layers > MOST_DILATIONS:
             fix = f"make it at most {MOST_DILATIONS}: each layer looks back twice as far"
             raise ConfigError(f"layers = {self.layers} of a temporal encoder", fix=fix)
+
+    @property
+    def open_sizes(self) -> tuple[str, ...]:
+        """Names of the sizes that the data are to choose."""
+        return tuple(name for name in SIZES if vars(self)[name] == "auto")
 
     @property
     def depth_of_experts(self) -> int:
@@ -120,8 +127,11 @@ class FitConfig:
             raise ConfigError(f"holdout = {self.holdout}", fix="use a share in [0, 1)")
 
 
+#: Sizes of the paper's world, which its tables use.
+PAPER_SIZES: dict[str, Any] = {"latents": 8, "lags": 2}
 #: The hyperparameters of the paper, which are also those of its predecessors.
 PAPER_RECIPE: dict[str, Any] = {
+    **PAPER_SIZES,
     "experts": "nonparametric",
     "objective": "weighted",
     "layers": 3,
@@ -172,7 +182,7 @@ class RunConfig:
         Examples
         --------
         >>> print(RunConfig().to_toml().splitlines()[1])
-        latents = 8  # dimensions of the latent space
+        latents = "auto"  # dimensions of the latent space, or auto
         """
         import tomlkit
 
@@ -254,7 +264,8 @@ def _check_kinds(config: Any) -> None:
             value = value.item()
             object.__setattr__(config, name, value)
         optional = type(None) in get_args(hint)
-        if value is None and optional:
+        auto = name in SIZES
+        if (value is None and optional) or (auto and isinstance(value, str) and value == "auto"):
             continue
         kinds = get_args(hint) if optional else (hint,)
         if get_origin(kinds[0]) is Literal:
@@ -263,7 +274,7 @@ def _check_kinds(config: Any) -> None:
                 what = f"{name} = {_shown(value)}"
                 raise ConfigError(what, fix=f"use one of {', '.join(allowed)}")
         elif not is_a(value, kinds[0]):
-            fix = f"make it {KIND_NAMES[kinds[0]]}"
+            fix = f"make it {KIND_NAMES[kinds[0]]}{', or auto' if auto else ''}"
             raise ConfigError(f"{name} = {_shown(value)}", fix=fix)
 
 
@@ -309,5 +320,5 @@ def check_seed(seed: Any) -> int:
 def _at_least(config: Any, least: int, *names: str) -> None:
     for name in names:
         value = getattr(config, name)
-        if value is not None and not value >= least:
+        if value not in (None, "auto") and not value >= least:
             raise ConfigError(f"{name} = {value!r}", fix=f"make it at least {least}")

@@ -60,7 +60,7 @@ def run_demo(out: Path, *, seed: int, steps: int | None, progress: bool) -> dict
     command += f" --steps {steps}" if steps is not None else ""
     curves, page = [pooled, *singles[:2]], out / "report.html"
     report(trace, curves, page, panel=glide.panel, truth=truth, command=command)
-    late = slice(trace.config().model.lags, None)
+    late = slice(trace.record_.settings.model.lags, None)
 
     def quality(curve: np.ndarray) -> float:
         return weight_correlation(truth[late], curve[late])

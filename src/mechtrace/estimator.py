@@ -6,7 +6,7 @@ import copy
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ._runtime.lazy import render
 from ._runtime.process import torch_threads
@@ -30,10 +30,10 @@ class Trace(Configurable, FittedModel):
 
     Parameters
     ----------
-    latents : int
-        Dimensions d of the latent space.
-    lags : int
-        Steps L of history that an expert reads.
+    latents : int or "auto"
+        Dimensions d of the latent space; by default chosen by the data.
+    lags : int or "auto"
+        Steps L of history that an expert reads; by default chosen by the data.
     seed : int
         Seed of everything random.
     experts, encoder, context, hidden, layers, expert_layers, objective, beta, gamma, \
@@ -72,8 +72,8 @@ device, graph
 
     def __init__(
         self,
-        latents: int = ModelConfig.latents,
-        lags: int = ModelConfig.lags,
+        latents: int | Literal["auto"] = ModelConfig.latents,
+        lags: int | Literal["auto"] = ModelConfig.lags,
         *,
         seed: int = FitConfig.seed,
         experts: str = ModelConfig.experts,
@@ -186,10 +186,12 @@ device, graph
         from .identifiability.mechanism_form import MECHANISM_FORM
         from .io.typed_json import decode, plain
         from .stage1.fit_record import AxesRecord, EvidenceRecord, OriginRecord
+        from .stage1.pruning import prune
         from .stage2.measure import measure_statistics
 
         with torch_threads(run.trainer.threads):
-            record, statistics = run.validated(), measure_statistics(run)
+            run, record = prune(run, run.validated())
+            statistics = measure_statistics(run)
             with listening.stages(progress):
                 axes = axes_of_run(run)
         form_known = axes.weights_from == MECHANISM_FORM
@@ -235,7 +237,7 @@ device, graph
         self.record_.check_channels(panel)
         if set(panel.regimes) == set(self.regimes_):
             panel = with_regimes(panel, self.regimes_)
-        run = FitRun.prepare(panel, self.config(), self.frontend_)
+        run = FitRun.prepare(panel, self.record_.settings, self.frontend_)
         if run.data.regimes != self.regimes_:
             raise DataError(
                 f"the panel has the regimes {', '.join(panel.regimes)}, the model was trained on"

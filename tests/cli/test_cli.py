@@ -24,8 +24,8 @@ import mechtrace as mt
 from mechtrace.cli.main import app, main
 
 FIT = [
-    "--latents", "4", "--hidden", "16", "--steps", "240", "--batch", "12", "--lr", "0.01",
-    "--set", "align=false",
+    "--latents", "4", "--lags", "2", "--hidden", "16", "--steps", "240", "--batch", "12",
+    "--lr", "0.01", "--set", "align=false",
 ]  # fmt: skip
 
 

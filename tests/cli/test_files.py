@@ -90,7 +90,7 @@ def test_a_pipe_as_the_log_is_refused_before_training(tmp_path, command):
 def stopped(panel, tmp_path_factory):
     """What a stopped run leaves behind."""
     path = tmp_path_factory.mktemp("stopped") / "run.ckpt"
-    run = FitRun.prepare(panel, mt.Trace(latents=4, hidden=16).config())
+    run = FitRun.prepare(panel, mt.Trace(latents=4, lags=2, hidden=16).config())
     run._save(path, run.trainer.state())
     return path.read_bytes()
 
@@ -104,8 +104,8 @@ def checkpoint(panel, stopped, tmp_path):
 
 
 FIT = [
-    "--latents", "4", "--hidden", "16", "--steps", "240", "--batch", "12", "--lr", "0.01",
-    "--set", "evaluations=4", "--set", "align=false", "--quiet",
+    "--latents", "4", "--lags", "2", "--hidden", "16", "--steps", "240", "--batch", "12",
+    "--lr", "0.01", "--set", "evaluations=4", "--set", "align=false", "--quiet",
 ]  # fmt: skip
 
 

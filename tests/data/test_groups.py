@@ -67,7 +67,9 @@ def test_a_model_knows_whose_series_say_what_is_normal(tmp_path):
     values = [np.stack([np.sin(turn[name]), np.cos(turn[name])], axis=-1) for name in REGIMES]
     values = np.array(values) + 0.1 * np.random.default_rng(0).normal(size=(8, 40, 2))
     panel = mt.Panel.from_arrays(values, regime=REGIMES, groups=GROUPS)
-    model = mt.Trace(latents=2, steps=60, holdout=0.5, align=False).fit(panel, progress=False)
+    model = mt.Trace(latents=2, lags=2, steps=60, holdout=0.5, align=False).fit(
+        panel, progress=False
+    )
     model.save(tmp_path / "m.mechtrace")
     held = mt.load(tmp_path / "m.mechtrace").statistics_
     assert len(held.group) == len(held.surprise) == len(held.pure_error) == len(held.pure_group)
@@ -139,6 +141,7 @@ def test_what_training_series_visit_counts_as_visited_not_only_the_held_out_grou
     panel = mt.Panel.from_arrays(values, regime=regimes, groups=groups)
     options = {
         "latents": 3,
+        "lags": 2,
         "steps": 150,
         "holdout": 0.1,
         "align": False,

@@ -25,6 +25,8 @@ GRACE = 5
 FIT = [
     "--latents",
     "2",
+    "--lags",
+    "2",
     "--hidden",
     "16",
     "--steps",
@@ -53,7 +55,7 @@ def material(tmp_path_factory):
     runs = world.simulate(12).panel
     runs.to_csv(folder / "runs.csv")
     world.transition("simple", series=3, length=300).panel.to_csv(folder / "new.csv")
-    trace = mt.Trace(latents=2, hidden=16, steps=240, lr=1e-2, batch=12, align=False)
+    trace = mt.Trace(latents=2, lags=2, hidden=16, steps=240, lr=1e-2, batch=12, align=False)
     trace.fit(runs, progress=False).save(folder / "m.mechtrace")
     return folder
 

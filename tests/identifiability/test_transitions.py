@@ -7,8 +7,7 @@ import numpy as np
 import mechtrace as mt
 from mechtrace.data.segments import Runs, split_runs, training_runs
 from mechtrace.identifiability import NON_GAUSSIAN_NOISE, REGIME_DEPENDENT_NOISE, SPARSE_CHANGE
-from mechtrace.identifiability.transitions import split_for_alignment, used_latents
-from mechtrace.stage1.encoding import Latents
+from mechtrace.identifiability.transitions import split_for_alignment
 
 
 def rows_of(runs):
@@ -67,19 +66,3 @@ def test_where_too_few_series_are_held_out_the_verdict_says_so(world, small):
     trace = mt.Trace(**small | {"align": True}).fit(world.simulate(12).panel, progress=False)
     assert trace.axes_.verdict.endswith("Training series were tested too: too few were held out.")
     assert trace.axes_.verdict in trace.card_
-
-
-def test_a_latent_that_only_the_last_recordings_use_is_used(monkeypatch):
-    # 300 recordings of one regime come first; only the other one moves the second latent
-    codes = np.repeat([0, 1], 300)
-    values = np.random.default_rng(0).standard_normal((600, 10, 3)) * [1.0, 0.0, 0.1]
-    values[300:, :, 1] += np.random.default_rng(1).standard_normal((300, 10))
-    panel = mt.Panel.from_arrays(values, regime=[f"r{k}" for k in codes])
-
-    def encoded(model, pieces):  # channels are latents, each of which is known to 0.5
-        return Latents(pieces.values, np.full(pieces.values.shape, 0.5), pieces.offsets, None)
-
-    monkeypatch.setattr("mechtrace.stage1.encoding.encode", encoded)
-    monkeypatch.setattr("mechtrace.identifiability.transitions.USED_ROWS", 2000)
-    used = used_latents(None, panel, training_runs(panel, 1))
-    assert used.tolist() == [0, 1]

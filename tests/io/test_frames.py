@@ -171,7 +171,10 @@ def test_units_of_pictures_are_measured_on_some_of_them(panel, monkeypatch) -> N
 # --- end to end --------------------------------------------------------------------------------
 
 
-SETTINGS = {"latents": 4, "hidden": 16, "steps": 6, "batch": 4, "evaluations": 2, "align": False}
+SETTINGS = {
+    "latents": 4, "lags": 2, "hidden": 16, "steps": 6, "batch": 4, "evaluations": 2,
+    "align": False,
+}  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore::mechtrace.errors.FitWarning")

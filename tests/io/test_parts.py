@@ -14,7 +14,7 @@ from mechtrace.io.parts import Preparation
 
 #: The fits are too short to be good, which is not the question here.
 pytestmark = pytest.mark.filterwarnings("ignore::mechtrace.errors.FitWarning")
-FIT = {"latents": 3, "hidden": 16, "steps": 60, "batch": 8, "lr": 0.01, "align": False}
+FIT = {"latents": 3, "lags": 2, "hidden": 16, "steps": 60, "batch": 8, "lr": 0.01, "align": False}
 WORDS = [f"--set={name}={str(value).lower()}" for name, value in FIT.items()]
 COLUMNS = {"series": "who", "time": "clock", "regime": "doing"}
 #: A step of 0.1, rows that are 0.3 apart at one place, and a level that differs by recording.

@@ -23,7 +23,7 @@ ENCODERS = ["mlp", "temporal"]
 
 def a_model(encoder: str = "mlp", shape: tuple[int, ...] = (4,), **options: Any) -> SequentialVAE:
     torch.manual_seed(3)
-    config = ModelConfig(hidden=8, latents=3, encoder=encoder, **options)  # type: ignore[arg-type]
+    config = ModelConfig(3, 2, hidden=8, encoder=encoder, **options)  # type: ignore[arg-type]
     model = SequentialVAE(config, regimes=2, shape=shape)
     model.centre += 0.5
     model.scale *= 2.0

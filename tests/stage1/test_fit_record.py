@@ -78,7 +78,7 @@ def test_the_third_schema_is_upgraded(trained, tmp_path, monkeypatch) -> None:
 def test_the_second_schema_is_upgraded(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("mechtrace.stage1.fit_run.validate_model", lambda *_: None)
     panel = mt.worlds.make("cartpole", size=16, length=30).simulate(3).panel
-    model = mt.Trace(latents=4, hidden=16, steps=4, batch=6, evaluations=2, align=False)
+    model = mt.Trace(latents=4, lags=2, hidden=16, steps=4, batch=6, evaluations=2, align=False)
     model.fit(panel, progress=False).save(tmp_path / "new")
     archive = model_file.read_archive(tmp_path / "new")
     archive.tensors["eye"] = archive.tensors.pop("frontend")

@@ -17,7 +17,7 @@ from mechtrace.stage1.fit_record import (
 )
 
 RECORD = FitRecord(
-    RunConfig.from_options(latents=8),
+    RunConfig.from_options(latents=8, lags=2),
     DataRecord(
         ("walk", "a|b"), ("x",), (1,), "runs.csv", "0" * 32, 1.0, Preparation(), 1200,
         {"walk": 3, "a|b": 4}, {"walk": 1, "a|b": 1},

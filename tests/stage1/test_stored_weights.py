@@ -21,7 +21,7 @@ Tensors = dict[str, torch.Tensor]
 
 def stored_network(trained, refit: bool = False, **settings: Any) -> tuple[FitRecord, Tensors]:
     """The record and the tensors of an untrained network."""
-    config = RunConfig.from_options(latents=4, hidden=8, **settings)
+    config = RunConfig.from_options(latents=4, lags=2, hidden=8, **settings)
     model = SequentialVAE(config.model, 3, (6,))
     if refit:
         model.experts = AlignedExperts(model.new_experts())

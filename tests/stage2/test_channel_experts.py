@@ -16,7 +16,7 @@ from mechtrace.stage2.measure import _left_out
 from mechtrace.stage2.observation_models import CHANNELS
 from mechtrace.stage2.series_batch import EncodedSeries
 
-SMALL = {"latents": 4, "hidden": 16, "steps": 200, "batch": 12, "align": False}
+SMALL = {"latents": 4, "lags": 2, "hidden": 16, "steps": 200, "batch": 12, "align": False}
 
 
 @pytest.fixture(scope="module")

@@ -55,7 +55,7 @@ def test_dates_stream_like_numbers():
         simulated.observations, regime=simulated.panel.regime_names_of(0)[:1].tolist() * 20
         + simulated.panel.regime_names_of(39)[:1].tolist() * 20, time=stamps,
     )  # fmt: skip
-    trace = mt.Trace(latents=3, hidden=16, steps=240, batch=10, lr=1e-2)
+    trace = mt.Trace(latents=3, lags=2, hidden=16, steps=240, batch=10, lr=1e-2)
     trace.fit(panel, progress=False)
     one = panel.without_labels()[np.array([3])]
     batch = trace.recover(one, causal=True)

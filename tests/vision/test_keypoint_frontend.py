@@ -26,7 +26,10 @@ from mechtrace.vision.keypoint_frontend import (
     learn_frontend,
 )
 
-TINY = {"latents": 4, "hidden": 16, "steps": 8, "batch": 6, "evaluations": 2, "align": False}
+TINY = {
+    "latents": 4, "lags": 2, "hidden": 16, "steps": 8, "batch": 6, "evaluations": 2,
+    "align": False,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +40,7 @@ def world():
 @pytest.fixture(scope="module")
 def frontend(world) -> KeypointFrontend:
     panel = world.simulate(12).panel
-    config = RunConfig.from_options(latents=4, steps=300)
+    config = RunConfig.from_options(latents=4, lags=2, steps=300)
     return learn_frontend(panel, training_runs(panel, 2), config, torch.device("cpu"))
 
 

@@ -230,7 +230,7 @@ def test_pictures_stand_along_the_time_axis(browser, tmp_path, monkeypatch):
         "mechtrace.stage1.fit_run.validate_model", lambda *_: None
     )  # too few steps to learn
     world = mt.worlds.make("cartpole", size=16, length=30)
-    model = mt.Trace(latents=4, hidden=16, steps=4, batch=6, align=False)
+    model = mt.Trace(latents=4, lags=2, hidden=16, steps=4, batch=6, align=False)
     model.fit(world.simulate(6).panel, progress=False)
     new = world.transition("simple", series=2, seed=9).panel
     mt.report(model, model.recover(new), tmp_path / "film.html", panel=new)

@@ -256,7 +256,7 @@ def test_from_pictures_to_a_curve(name: str, tmp_path, monkeypatch) -> None:
     world = make(name, size=16, length=30)
     panel = world.simulate(8).panel
     new = world.transition("simple", series=2, seed=9).panel
-    model = mt.Trace(latents=4, hidden=16, steps=8, batch=6, evaluations=2)
+    model = mt.Trace(latents=4, lags=2, hidden=16, steps=8, batch=6, evaluations=2)
     model.fit(panel, progress=False)
     assert [one.shape for one in model.encode(new)] == [(30, 4)] * 2
     path = model.recover(new, pool=True)

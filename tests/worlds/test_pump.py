@@ -177,7 +177,7 @@ def test_what_cannot_be_is_refused(act, message: str) -> None:
 
 @pytest.mark.filterwarnings("ignore::mechtrace.errors.FitWarning")
 def test_a_short_fit_follows_pumps_that_it_has_not_seen(world) -> None:
-    model = mt.Trace(latents=8, hidden=32, steps=400, align=False, seed=0)
+    model = mt.Trace(latents=8, lags=2, hidden=32, steps=400, align=False, seed=0)
     model.fit(world.simulate(24).panel, progress=False)
     assert model.regimes_ == REGIMES
     new = make("pump", first=7, machines=3)

@@ -16,7 +16,7 @@ import torch
 
 from mechtrace import worlds
 from mechtrace._runtime import keeping_freed_memory
-from mechtrace.config import RunConfig
+from mechtrace.config import PAPER_SIZES, RunConfig
 from mechtrace.data import Panel
 from mechtrace.estimator import Trace, load
 from mechtrace.io import versions
@@ -135,7 +135,7 @@ def bench_latents(
     **settings: Any,
 ) -> dict[str, Any]:
     """How well the learned latents explain the true ones, over fresh worlds."""
-    rows: list[dict[str, Any]] = []
+    settings, rows = PAPER_SIZES | settings, list[dict[str, Any]]()
     for seed in range(seeds):
         drawn = worlds.make(world, seed=seed)
         panel = drawn.simulate(series).panel
@@ -145,7 +145,7 @@ def bench_latents(
         elapsed = time.perf_counter() - began
         test = drawn.simulate(100, seed=1)
         learned = np.stack(trace.encode(test.panel))
-        lags = trace.config().model.lags
+        lags = trace.record_.settings.model.lags
         row = {
             "seed": seed,
             "r2": linear_r2(test.latents[:, lags:], learned[:, lags:]),
@@ -188,7 +188,7 @@ def bench_recover(
     memory: cost should be linear in both.
     """
     world = worlds.make("paper", regimes=regimes)
-    trace = Trace(steps=400).fit(world.simulate(100).panel, progress=False)
+    trace = Trace(**PAPER_SIZES, steps=400).fit(world.simulate(100).panel, progress=False)
     panel = world.transition("simple", series=series, length=length).panel
     how = {"method": method, "causal": causal, "window": 0 if causal else 5}
     with threads(cpu_threads):
@@ -303,7 +303,8 @@ def machine(device: torch.device) -> str:
 
 def _train_from_disk(path: str, steps: int, device: str) -> dict[str, float]:
     began = time.perf_counter()
-    run = FitRun.prepare(Panel.from_npz(path), RunConfig.from_options(steps=steps, device=device))
+    config = RunConfig.from_options(**PAPER_SIZES, steps=steps, device=device)
+    run = FitRun.prepare(Panel.from_npz(path), config)
     prepared = time.perf_counter()
     run.train([], None, 60.0)
     elapsed = time.perf_counter() - prepared

@@ -37,7 +37,7 @@ def bench_memory(
     All stages run in one fresh process, one after the other, with what the stages before left.
     """
     world = worlds.make("paper", regimes=2, latents=2, channels=2, length=200)
-    trace = Trace(latents=2, hidden=16, steps=800, batch=64, lr=1e-2, align=False)
+    trace = Trace(latents=2, lags=2, hidden=16, steps=800, batch=64, lr=1e-2, align=False)
     trace.fit(world.simulate(12).panel, progress=False)
     length = min(length or rows, rows)
     with tempfile.TemporaryDirectory() as folder:

@@ -52,11 +52,17 @@ def fit(
     ] = None,
     config: Annotated[Path | None, typer.Option(help="Read settings from a TOML file.")] = None,
     latents: Annotated[
-        int | None, typer.Option(help=by_default("latents", "Dimension of the latent state."))
+        str | None,
+        typer.Option(
+            metavar="N|auto", help=by_default("latents", "Dimension of the latent state.")
+        ),
     ] = None,
     lags: Annotated[
-        int | None,
-        typer.Option(help=by_default("lags", "Past steps that each transition depends on.")),
+        str | None,
+        typer.Option(
+            metavar="N|auto",
+            help=by_default("lags", "Past steps that each transition depends on."),
+        ),
     ] = None,
     lag_seconds: Annotated[
         float | None, typer.Option(help="The same as a time (in seconds for dates).")
@@ -147,8 +153,8 @@ def fit(
     settings: dict[str, Any] = read_toml(config) if config else {}
     roles: dict[str, Any] = settings.pop("data", {})
     flags = {
-        "latents": latents, "lags": lags, "experts": experts and experts.value, "steps": steps,
-        "batch": batch, "lr": lr, "hidden": hidden, "holdout": holdout,
+        "latents": _size(latents), "lags": _size(lags), "experts": experts and experts.value,
+        "steps": steps, "batch": batch, "lr": lr, "hidden": hidden, "holdout": holdout,
         "seed": seed, "device": device,
     }  # fmt: skip
     settings |= assignments(option or [])
@@ -198,6 +204,14 @@ def fit(
     )  # fmt: skip
     logger.info(f"{out}: held-out ELBO {trace.elbo_:.3f} nats per step")
     write_json(json_file, trace.facts_)
+
+
+def _size(text: str | None) -> int | str | None:
+    """Return the number that an option names; other text is judged with all settings."""
+    try:
+        return text if text is None else int(text)
+    except ValueError:
+        return text
 
 
 def _train(

@@ -16,6 +16,7 @@ from .._runtime.process import one_blas_thread
 from .._runtime.stochastic import generator
 from ..stage1.encoding import STATES, jacobians
 from ..stage1.fit_run import FitRun
+from ..stage1.pruning import used_latents
 from ..stage1.vae import SequentialVAE
 from .additive_decoder import additive_decoder
 from .axes import Axes, Axis, EvidenceSummary
@@ -30,7 +31,6 @@ from .transitions import (
     curvature,
     inverse_square_root,
     split_for_alignment,
-    used_latents,
 )
 from .weights import weights_of_effects, weights_of_form
 

@@ -10,10 +10,9 @@ import torch
 
 from .._runtime.stochastic import generator
 from ..data.panel import Panel
-from ..data.segments import Runs, runs_as_series, split_runs, subsample_runs
+from ..data.segments import Runs, runs_as_series, split_runs
 from ..stage1 import encoding as latents
 from ..stage1.encoding import histories_of
-from ..stage1.fit_run import UNUSED_SHARE
 from ..stage1.vae import SequentialVAE
 
 #: Transitions of each regime in each part, by kind of expert: the conditional mean of a
@@ -28,8 +27,6 @@ MIN_STRETCHES = (4, 2, 4)
 ENOUGH_HELD_OUT = 32
 #: Share of the series used for testing where too few are held out, and for selection.
 SHARE = 1 / 3
-#: Rows over all regimes from which `used_latents` decides.
-USED_ROWS = 1 << 15
 #: Largest number of entries of the covariance whose curvature is measured, and its ridge.
 MAX_ENTRIES, RIDGE = 400, 1e-3
 
@@ -184,15 +181,6 @@ def collect(
         unit=np.unique(stretch, return_inverse=True)[1],
         keypoints=pieces.values[rows][:, :keypoints].astype(float) if keypoints else None,
     )
-
-
-def used_latents(model: SequentialVAE, panel: Panel, runs: Runs, seed: int = 0) -> np.ndarray:
-    """Find the latents whose posterior differs from the prior; regimes count about alike."""
-    most = USED_ROWS // (1 + int(runs.regime.max()))
-    some = subsample_runs(runs, most, generator(seed, "used latents"))
-    found = latents.encode(model, runs_as_series(panel, some))
-    width = np.sqrt(np.nanmean(found.scale**2, axis=0))
-    return np.flatnonzero(width < UNUSED_SHARE * np.hypot(width, np.nanstd(found.mean, axis=0)))
 
 
 def inverse_square_root(covariance: np.ndarray) -> np.ndarray:

@@ -242,7 +242,7 @@ def _upgraded(archive: Archive, schema: int) -> Archive:
     """
     meta, tensors, arrays = dict(archive.meta), dict(archive.tensors), dict(archive.arrays)
     if schema < 2:  # settings could be missing, and all but rate and detrend of the preparation
-        defaults = RunConfig().options()
+        defaults = RunConfig().options() | {"latents": 8, "lags": 2}
         meta["settings"] = defaults | meta.get("settings", {})
         meta["preparation"] = Preparation.from_dict(meta.get("preparation", {})).to_dict()
         meta.setdefault("step", None)

@@ -40,7 +40,7 @@ class Plan:
     def measure(cls, panel: Panel, config: RunConfig, seconds: float = SECONDS) -> Plan:
         """Prepare the run as `fit` does and time a few of its steps."""
         run = FitRun.prepare(panel, config)
-        trainer, lags = run.trainer, config.model.lags
+        trainer, lags = run.trainer, run.config.model.lags
         with keeping_freed_memory(), torch_threads(trainer.threads):
             trainer.capture()
             timed, pace = _pace(run, seconds)

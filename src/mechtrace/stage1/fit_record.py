@@ -145,6 +145,29 @@ class OriginRecord:
 
 
 @dataclass(frozen=True)
+class SizeChoice:
+    """One size that the data chose, and what was measured of each candidate."""
+
+    chosen: Count
+    measured: dict[str, NotNegative]  # by candidate; at most `limit` is good
+    limit: NotNegative
+    close: tuple[Count, ...]  # other candidates near the limit
+
+
+@dataclass(frozen=True)
+class SizesRecord:
+    """The sizes that the data chose; None for those that were given, or fixed for pictures.
+
+    Of `lags`, the loss of held-out prediction against the best, in nats per channel and step. Of
+    `latents`, the posterior deviation of the last direction as a share of its marginal one.
+    """
+
+    latents: SizeChoice | None = None
+    lags: SizeChoice | None = None
+    pruned: Count = 0  # latents that carried nothing, and were taken out after training
+
+
+@dataclass(frozen=True)
 class FitRecord:
     """All facts about a fit; sections that are None were not reached or do not apply."""
 
@@ -158,6 +181,7 @@ class FitRecord:
     axes: AxesRecord | None = None
     refit: RefitRecord | None = None
     origin: OriginRecord | None = None  # files of versions before it have none
+    sizes: SizesRecord | None = None  # those that the data chose
 
     @property
     def row_shape(self) -> tuple[int, ...]:
@@ -218,6 +242,7 @@ _SECTIONS = {
     "axes": "axes",
     "refit": "refit",
     "origin": "origin",
+    "sizes": "sizes",
 }
 
 
@@ -229,9 +254,12 @@ def _settings(stored: Any) -> RunConfig:
         if key not in stored:
             raise Mismatch(f"no field settings.{key}")
     try:
-        return RunConfig.from_options(**stored)
+        settings = RunConfig.from_options(**stored)
     except (MechtraceError, TypeError) as error:
         raise Mismatch(f"settings: {str(error)[:200]}") from error
+    if settings.model.open_sizes:
+        raise Mismatch("settings: sizes are not chosen")
+    return settings
 
 
 def _agreements(record: FitRecord) -> Iterator[tuple[str, bool]]:
@@ -290,6 +318,7 @@ def model_card(record: FitRecord) -> str:
         "",
         f"- {model.latents} latents, {model.lags} lags, {model.experts} experts,"
         f" {training.parameters:,} parameters, objective {model.objective}",
+        *_about_sizes(record.sizes),
         f"- best of {training.steps} steps at step {training.best_step}"
         f" ({duration(training.seconds)} on {training.device}), held-out ELBO "
         + ("not measured" if elbo is None else f"{elbo:.3f} nats per step"),
@@ -319,6 +348,30 @@ def model_card(record: FitRecord) -> str:
     if record.evidence is not None:
         lines.append(f"- alpha(t) is recovered from {' + '.join(record.evidence.selected)}")
     return "\n".join([*lines, "", *_about_axes(record.axes)])
+
+
+def _about_sizes(sizes: SizesRecord | None) -> list[str]:
+    """What the data chose, from what, and what else was close."""
+    if sizes is None:
+        return []
+    lines = []
+    for name, one, what in (
+        ("latents", sizes.latents, "share of noise in the strongest direction that is left out"),
+        ("lags", sizes.lags, "nats per channel and step lost on held-out series"),
+    ):
+        if one is not None:
+            tried = ", ".join(f"{size}: {value:.3g}" for size, value in one.measured.items())
+            close = " and ".join(map(str, one.close))
+            lines.append(
+                f"- {name} chosen by the data: {one.chosen}"
+                + (f", {close} would do about as well" if close else "")
+                + f" ({what}: {tried}; limit {one.limit:.3g})"
+            )
+    if sizes.pruned:
+        lines.append(
+            f"- {sizes.pruned} more latents carried nothing and were taken out after training"
+        )
+    return lines
 
 
 def _about_axes(axes: AxesRecord | None) -> list[str]:

@@ -33,9 +33,11 @@ from .fit_record import (
     Evaluation,
     FitRecord,
     PictureRecord,
+    SizesRecord,
     TrainingRecord,
     ValidationRecord,
 )
+from .sizes import choose_sizes
 from .stored_weights import Counters, stored_state
 from .trainer import Batches, Listener, Trainer, TrainState, resolve_device
 from .vae import SequentialVAE
@@ -74,6 +76,7 @@ class FitRun:
     data: DataRecord
     frontend: KeypointFrontend | None = None
     pictures: PictureRecord | None = None
+    sizes: SizesRecord | None = None  # those that the data chose
 
     @classmethod
     def prepare(
@@ -81,14 +84,15 @@ class FitRun:
     ) -> FitRun:
         """Split the data by series, build the model and load everything that training needs.
 
-        A keypoint frontend for pictures is learned first, unless one is given or the encoder reads
-        pixels (encoder="image").
+        Sizes that are "auto" are chosen first. A keypoint frontend for pictures is learned, unless
+        one is given or the encoder reads pixels (encoder="image").
         """
-        lags, fit = config.model.lags, config.fit
-        given, panel = panel, checked_for_training(panel)
-        runs = training_runs(panel, lags)
-        train, held = split_runs(runs, fit.holdout, lags, fit.seed)
-        device = resolve_device(fit.device)
+        given, panel, fit = panel, checked_for_training(panel), config.fit
+        device, sizes = resolve_device(fit.device), None
+        if config.model.open_sizes:
+            config, sizes = choose_sizes(panel, config, device)
+        lags = config.model.lags
+        train, held = split_runs(training_runs(panel, lags), fit.holdout, lags, fit.seed)
         data, pictures = _data_record(given, train, held), None
         if panel.is_image and config.model.encoder != "image":
             if frontend is None:
@@ -122,8 +126,9 @@ class FitRun:
         )
         reference = batches(train, EVALUATION_SERIES)
         return cls(
-            panel, config, model, trainer, (train, held), reference, data, frontend, pictures
-        )
+            panel, config, model, trainer, (train, held), reference, data, frontend, pictures,
+            sizes,
+        )  # fmt: skip
 
     def train(
         self,
@@ -160,7 +165,8 @@ class FitRun:
             parameters=sum(p.numel() for p in self.model.parameters()),
             history=tuple(Evaluation(**entry) for entry in now.history),  # type: ignore[arg-type]
         )
-        return FitRecord(self.config, self.data, training, versions(), self.pictures)
+        parts = (self.config, self.data, training, versions(), self.pictures)
+        return FitRecord(*parts, sizes=self.sizes)
 
     def _save(self, path: str | Path, state: TrainState) -> None:
         weights = dict(self.model.state_dict())
@@ -189,6 +195,9 @@ class FitRun:
             counters = decode(Counters, meta.pop("counters", None), "counters")
         record = FitRecord.from_dict(meta, str(path))
         stored = record.settings.options()
+        chosen = {name: stored[name] for name in config.model.open_sizes}
+        if record.sizes is not None and chosen:
+            config = replace(config, model=replace(config.model, **chosen))
         other = [
             f"{k} = {stored[k]!r}, not {v!r}"
             for k, v in config.options().items()
@@ -210,6 +219,7 @@ class FitRun:
         with usable(str(path)):
             tensors = dict(archive.tensors)
             run = cls.prepare(panel, config, stored_frontend(tensors, record))
+            run.sizes = record.sizes
             run.trainer.restore(stored_state(counters, tensors, run.trainer))
         return run
 

@@ -69,7 +69,7 @@ def fit_gate(
     By default as many as the experts see. The gate of the epoch with the least cross-entropy on
     held-out series is kept.
     """
-    past = trace.config().model.lags if past is None else past
+    past = trace.record_.settings.model.lags if past is None else past
     panel = trace.prepared(panel)
     runs = training_runs(panel, past)
     if panel.regimes != trace.regimes_:

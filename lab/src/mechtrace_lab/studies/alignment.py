@@ -11,6 +11,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from mechtrace import worlds
+from mechtrace.config import PAPER_SIZES
 from mechtrace.errors import ConfigError
 from mechtrace.estimator import Trace
 from mechtrace.identifiability import (
@@ -47,7 +48,7 @@ def alignment_study(
     `on_result` is given the result so far after every world: a stopped study loses nothing.
     `workers` processes share the worlds among them.
     """
-    rows: list[dict[str, Any]] = []
+    settings, rows = PAPER_SIZES | settings, list[dict[str, Any]]()
     about = {
         "world": world,
         "regimes": regimes,
@@ -94,7 +95,7 @@ def _line(world: str, row: dict[str, Any]) -> str:
 
 
 def _scores(trace: Trace, drawn: worlds.World) -> dict[str, Any]:
-    lags = trace.config().model.lags
+    lags = trace.record_.settings.model.lags
     test = drawn.simulate(100, seed=1)
     aligned = np.stack(trace.encode(test.panel))
     before = trace.axes_.native(aligned)

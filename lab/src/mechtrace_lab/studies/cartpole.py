@@ -105,7 +105,7 @@ def cartpole_of_seed(
 
 def score_latents(trace: Trace, drawn: worlds.World) -> dict[str, Any]:
     """MCC on what is visible, before and after alignment, and the share explained of each."""
-    late = slice(trace.config().model.lags, None)
+    late = slice(trace.record_.settings.model.lags, None)
     test = drawn.simulate(TEST_SERIES, seed=1)
     aligned = np.stack(trace.encode(test.panel))[:, late]
     truth = test.latents[:, late]
@@ -143,7 +143,7 @@ def score_weights(
     some = drawn.transition(
         schedule, series=min(trials, SINGLES), active=list(range(count)), seed=1
     )
-    truth, late = transition.alpha[0], slice(trace.config().model.lags, None)
+    truth, late = transition.alpha[0], slice(trace.record_.settings.model.lags, None)
 
     def corr(curves: Sequence[np.ndarray]) -> float:
         return float(np.mean([weight_correlation(truth[late], c[late]) for c in curves]))

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.stats import norm
 
 from mechtrace import worlds
+from mechtrace.config import PAPER_SIZES
 from mechtrace.diagnose import Convexity, convexity, paper_test
 from mechtrace.estimator import Trace
 from mechtrace.io import versions
@@ -123,7 +124,7 @@ def convexity_study(
     The emergent edge is the paper's: z2 -> z5 while 0.3 < alpha_1 < 0.7. The first strength is
     varied at the first length and the other way round, around strength 0.5 and length 50.
     """
-    rows: list[dict[str, Any]] = []
+    settings, rows = PAPER_SIZES | settings, list[dict[str, Any]]()
     for seed in range(first, first + seeds):
         drawn = worlds.make(world, seed=seed, regimes=regimes)
         trace = Trace(seed=seed, align=False, **settings).fit(

@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from mechtrace import worlds
+from mechtrace.config import PAPER_SIZES
 from mechtrace.estimator import Trace
 from mechtrace.io import versions
 from mechtrace.metrics import weight_correlation, weight_error
@@ -40,7 +41,7 @@ def recovery_study(
     `active` counts the active regimes, which are spread evenly over all; `trials` recordings
     share a schedule and are pooled.
     """
-    rows: list[dict[str, Any]] = []
+    settings, rows = PAPER_SIZES | settings, list[dict[str, Any]]()
     for seed in range(seeds):
         drawn = worlds.make(world, seed=seed, regimes=regimes)
         trace = Trace(seed=seed, align=False, **settings)
@@ -71,7 +72,7 @@ def recovery_study(
 
 def _compare(trace: Trace, transition: worlds.Simulation) -> dict[str, float]:
     truth = transition.alpha[0]
-    late = slice(trace.config().model.lags, None)
+    late = slice(trace.record_.settings.model.lags, None)
     pooled = cast(Trajectory, trace.recover(transition.panel, pool=True))
     singles = cast(list[Trajectory], trace.recover(transition.panel))
     static = cast(Trajectory, trace.recover(transition.panel, pool=True, method="algorithm1"))
