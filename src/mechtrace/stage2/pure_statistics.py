@@ -32,6 +32,7 @@ from .observation_models import (
     known_steps,
     parse,
 )
+from .window_moments import MomentDiscriminant
 
 #: Rows over which an error is steady.
 STRETCH = 32
@@ -120,6 +121,7 @@ class PureRegimeStatistics:
     form_known: bool = False  # whether the form of the mechanisms was identified
     experts: ChannelExperts | None = None
     channels: ChannelStatistics | None = None
+    moments: dict[int, MomentDiscriminant] = field(default_factory=dict)  # by size of the window
 
     @classmethod
     def measure(
@@ -156,6 +158,7 @@ class PureRegimeStatistics:
         seed: int = 0,
         experts: ChannelExperts | None = None,
         channels: ChannelStatistics | None = None,
+        moments: dict[int, MomentDiscriminant] | None = None,
     ) -> PureRegimeStatistics:
         """Measure all observation models of a selection on n held-out pure series.
 
@@ -196,6 +199,7 @@ class PureRegimeStatistics:
             seed=seed,
             experts=experts if CHANNELS in selection.tried else None,
             channels=channels,
+            moments=moments or {},
         )
 
     def combination(
@@ -267,6 +271,8 @@ class PureRegimeStatistics:
             out |= {key: getattr(offsets, part) for key, part in parts.items()}
         for part in (self.experts, self.channels):
             out |= {} if part is None else part.arrays()
+        for window, discriminant in self.moments.items():
+            out |= {f"moments/{window}/{key}": part for key, part in vars(discriminant).items()}
         out["choice"] = np.frombuffer(json.dumps(asdict(self.selection)).encode(), np.uint8)
         return {f"reference_{name}": np.asarray(value) for name, value in out.items()}
 
@@ -301,6 +307,10 @@ class PureRegimeStatistics:
             form_known=bool(stored.get("form_known", 0)),
             experts=ChannelExperts.from_arrays(stored),
             channels=ChannelStatistics.from_arrays(stored),
+            moments={
+                int(window): MomentDiscriminant(**parts)
+                for window, parts in _grouped(stored, "moments").items()
+            },
         )
 
 
