@@ -134,7 +134,7 @@ def check_arrays(record: FitRecord, stored: Mapping[str, np.ndarray]) -> dict[st
         check_array(choice, STATISTICS["choice"], arrays[choice], sizes)
         evidence = check_evidence(arrays[choice].tobytes(), record)
         sizes |= {"c": len(record.data.channels), "D": DRAWS, "m": sizes["K"] - 1}
-        sizes["f"] = 3 * sizes["c"]
+        sizes["f"] = 2 * sizes["c"]
         sizes["q"] = _coordinates(arrays) if CHANNELS in evidence.tried else 0
         sizes["t"] = sizes["q" if tested_model(evidence.selected) == CHANNELS else "d"]
         reduced = [name for name in evidence.tried if f"{_moments(name)}weights" in arrays]

@@ -1,14 +1,15 @@
 """Moments of windows, and the directions of the channels' moments that tell regimes apart.
 
 With many channels and few people or machines, most of what varies is who was recorded. So moments
-f of all channels are reduced to a linear estimate of the shares,
+f of all channels (means, and log deviations of the steps; the deviation of the values would count
+a drift inside a transition, too) are reduced to a linear estimate of the shares,
 
     y = H' (D S^-1 D')^+ D S^-1 (f - m),        S = (1 - s) W + s diag(W)
 
 with D the means of f in each regime around their mean m, W the covariance within regimes and H the
 Helmert basis (regularised discriminant analysis): y has the mean H' e_k in regime k. The shrinkage
-s is the strongest whose error on groups (or series) that are left out is at most one standard
-error above the lowest. Pure series favour fine directions, which need not hold between regimes.
+s is the strongest whose error on groups (or series) that are left out is not clearly above the
+lowest: pure series favour fine directions, which need not hold between regimes.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from .channel_experts import CONSTANT, ChannelRows
 
 #: Standard deviations below this are set to it before the logarithm.
 LEAST_DEVIATION = 1e-6
-#: Shrinkages to choose from, weak ones first.
-SHRINKAGES = (0.01, 0.03, 0.1, 0.3, 0.6, 0.9, 1.0)
+#: Shrinkages to choose from, weak ones first, and standard errors by which one is clearly worse.
+SHRINKAGES, CERTAINTY = (0.01, 0.03, 0.1, 0.3, 0.6, 0.9), 2.0
 #: Channels whose moments are reduced, and windows that are learned from, at most.
 MOST_CHANNELS, MOST_WINDOWS = 256, 20_000
 
@@ -59,7 +60,7 @@ class MomentDiscriminant:
 
     centre: np.ndarray  # (c,)
     rescale: np.ndarray  # (c,): one over the deviation, 0 for constant channels
-    weights: np.ndarray  # (3 c, K - 1)
+    weights: np.ndarray  # (2 c, K - 1)
     offset: np.ndarray  # (K - 1,)
 
     @classmethod
@@ -79,7 +80,7 @@ class MomentDiscriminant:
         ready = np.flatnonzero(rows.position >= window - 1)
         some = ready[np.linspace(0, len(ready) - 1, min(len(ready), MOST_WINDOWS)).astype(int)]
         white = ((rows.values - centre) * rescale)[:, None]
-        moments = window_moments(white, rows.position[:, None], window)[some, 0]
+        moments = _moments(white, rows.position[:, None], window)[some, 0]
         regime, fold, kinds = rows.regime[some], rows.fold[some], int(rows.regime.max()) + 1
         folds = range(int(rows.fold.max()) + 1)
         middle = moments.mean(axis=0) if len(some) else 0.0  # sums of squares stay small
@@ -108,7 +109,13 @@ class MomentDiscriminant:
     def estimate(self, values: np.ndarray, position: np.ndarray, window: int) -> np.ndarray:
         """Estimates (T, S, K - 1) at the end of windows of channels (T, S, c)."""
         white = (values - self.centre) * self.rescale
-        return window_moments(white, position, window) @ self.weights + self.offset
+        return _moments(white, position, window) @ self.weights + self.offset
+
+
+def _moments(channels: np.ndarray, position: np.ndarray, window: int) -> np.ndarray:
+    """Means and log deviations of the steps, (T, S, 2 c)."""
+    mean, _, steps = np.split(window_moments(channels, position, window), 3, axis=2)
+    return np.concatenate([mean, steps], axis=2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,13 +162,12 @@ class _Sums:
 
 
 def _simplest(errors: np.ndarray) -> int:
-    """Number of the last of these choices that is as good as the best but for one standard error.
+    """Number of the last of these choices (n, units) that is not clearly worse than the best.
 
-    >>> _simplest(np.array([[1.0, 3.0, 2.0], [1.2, 3.2, 2.1], [3.0, 5.0, 4.0]]))
+    >>> _simplest(np.array([[1.0, 3.0, 2.0], [1.2, 2.9, 2.1], [3.0, 5.0, 4.1]]))
     1
     """
     errors = errors[:, np.isfinite(errors).all(axis=0)]
-    mean = errors.mean(axis=1)
-    best = int(mean.argmin())
-    limit = mean[best] + errors[best].std(ddof=1) / np.sqrt(errors.shape[1])
-    return int(np.flatnonzero(mean <= limit)[-1])
+    worse = errors - errors[errors.mean(axis=1).argmin()]
+    limit = CERTAINTY * worse.std(axis=1, ddof=1) / np.sqrt(errors.shape[1])
+    return int(np.flatnonzero(worse.mean(axis=1) <= limit)[-1])
