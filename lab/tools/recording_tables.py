@@ -215,14 +215,7 @@ def vehicles() -> str:
         " at which a vehicle waits about which nothing is claimed.",
         "",
         "The moving average of the centres is what the proxy is made of, and nothing is closer to"
-        " it. Settings are those, of a few, that came closest to the proxy on straight tracks of"
-        " left-out sequences with the first seed; those are sequences that are judged here too,"
-        " and the turns were in sight. Two things did a little better on straight tracks of place"
-        " and velocity and were not taken: mirrored copies of the training tracks, which did worse"
-        " on turns, and rows at which a vehicle waits. That directions and shapes are static"
-        " evidence, and that what is constant in a track is an offset (`bias`), was known from an"
-        " earlier study of the same verified turns; beside it stands what the model chooses by"
-        " itself, without `bias`." + _several(r),
+        " it." + _provenance(r),
         "",
         "![Turns of vehicles in plan view, coloured by the share of vertical"
         " travel](images/vehicle-turns.png)",
@@ -233,12 +226,22 @@ def vehicles() -> str:
     return "\n".join(lines)
 
 
-def _several(r: dict[str, Any]) -> str:
-    """How fits are averaged; older results have one fit and an offset everywhere."""
+def _provenance(r: dict[str, Any]) -> str:
+    """What the fits were told; older results have settings for each set of channels."""
     if "fits" not in r:
-        return ""
+        return " Settings are the defaults."
     without = ", ".join(f"`{kind}`" for kind, bias in r["bias"].items() if not bias)
     return (
+        " These figures are of version 0.1.0 and of settings that the study no longer has (it uses"
+        " the defaults now, and was not measured again): those, of a few, that came closest to the"
+        " proxy on straight tracks of left-out sequences with the first seed; those are sequences"
+        " that are judged here too, and the turns were in sight. Two things did a little better on"
+        " straight tracks of place and velocity and were not taken: mirrored copies of the"
+        " training tracks, which did worse on turns, and rows at which a vehicle waits. That"
+        " directions and"
+        " shapes are static evidence, and that what is constant in a track is an offset (`bias`),"
+        " was known from an earlier study of the same verified turns; beside it stands what the"
+        " model chooses by itself, without `bias`."
         f" *mechtrace* is the mean of the curves of {r['fits']} fits, as single ones differ much;"
         f" without an offset for {without or 'none'}: offsets bring turns closer to the proxy and"
         " take straight tracks away from it."

@@ -6,7 +6,7 @@ import numpy as np
 
 from mechtrace.stage2.model_selection import select_models
 from mechtrace.stage2.observation_models import Features
-from mechtrace.stage2.series_batch import window_moments
+from mechtrace.stage2.window_moments import window_moments
 
 NAMES = ["prediction(1)", "static", "window_moments(8)"]
 REGIME = np.tile([0, 1], 8)

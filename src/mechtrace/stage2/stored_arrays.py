@@ -93,8 +93,8 @@ MEMBER = {
 MOMENTS = {
     "centre": Field("c"),
     "rescale": Field("c", values="not negative"),
-    "weights": Field("f m"),
-    "offset": Field("m"),
+    "weights": Field("f w"),
+    "offset": Field("w"),
 }
 #: How channels go together; absent for pictures and in older models.
 CHANNEL_STATISTICS = {
@@ -133,7 +133,7 @@ def check_arrays(record: FitRecord, stored: Mapping[str, np.ndarray]) -> dict[st
             raise Mismatch(f"no array {choice}")
         check_array(choice, STATISTICS["choice"], arrays[choice], sizes)
         evidence = check_evidence(arrays[choice].tobytes(), record)
-        sizes |= {"c": len(record.data.channels), "D": DRAWS, "m": sizes["K"] - 1}
+        sizes |= {"c": len(record.data.channels), "D": DRAWS, "w": sizes["K"] - 1}
         sizes["f"] = 2 * sizes["c"]
         sizes["q"] = _coordinates(arrays) if CHANNELS in evidence.tried else 0
         sizes["t"] = sizes["q" if tested_model(evidence.selected) == CHANNELS else "d"]
@@ -225,7 +225,7 @@ def _statistics(
         yield name, (field, 0)
     for model in evidence.tried:
         p = config.latents * (3 if parse(model)[0] == "window_moments" else 1)
-        p = sizes["q"] if model == CHANNELS else sizes["m"] if model in reduced else p
+        p = sizes["q"] if model == CHANNELS else sizes["w"] if model in reduced else p
         for part, field in BLOCK.items():
             yield f"block/{model}/{part}", (field, p)
     for name in dict.fromkeys((*evidence.tried, joined(evidence.selected))):

@@ -84,9 +84,7 @@ class MomentDiscriminant:
         regime, fold, kinds = rows.regime[some], rows.fold[some], int(rows.regime.max()) + 1
         folds = range(int(rows.fold.max()) + 1)
         middle = moments.mean(axis=0) if len(some) else 0.0  # sums of squares stay small
-        parts = [
-            _Sums.of(moments[fold == f] - middle, regime[fold == f], kinds) for f in folds
-        ]
+        parts = [_Sums.of(moments[fold == f] - middle, regime[fold == f], kinds) for f in folds]
         whole = sum(parts[1:], parts[0])
         learned = [whole, *(whole - part for part in parts)]
         if len(folds) < 2 or any((one.count < 2).any() for one in learned):
