@@ -145,6 +145,17 @@ def test_each_fold_is_left_out():
     np.testing.assert_allclose(share(again, rows), share(without, rows), atol=1e-6)
 
 
+def test_regimes_have_the_corners_of_the_simplex_as_means():
+    rng = np.random.default_rng(7)
+    regime, position = np.tile(np.repeat([0, 1, 2], 50), 4), np.tile(np.arange(50), 12)
+    values = np.array([1.0, 2.0, 4.0])[regime][:, None] * rng.standard_normal((600, 3))
+    rows = ChannelRows(values, position, regime, np.repeat(np.arange(4), 150))
+    found = learned(rows)[0].estimate(values[:, None], position[:, None], 8)[:, 0]
+    for k in range(3):
+        mine = (regime == k) & (position >= 7)
+        np.testing.assert_allclose(found[mine].mean(axis=0), helmert_basis(3)[k], atol=1e-8)
+
+
 def test_constant_channels_do_not_matter_and_too_many_are_left_alone(monkeypatch):
     rows = people(np.random.default_rng(5))
     values = np.column_stack([rows.values, np.full(len(rows.values), 7.0)])
