@@ -102,10 +102,11 @@ def vehicle_figure() -> Figure:
         out = next(share for share in r["folds"] if turn.sequence in share)
         learn = SequenceFold.of(tracks.straight, [], out).learn
         labelled = vehicles.recordings(learn, "shape", [track.kind for track in learn])
-        settings = r["settings"]["shape"] | {"seed": 0}
+        settings = r["settings"].get("shape", r["settings"]) | {"seed": 0}
         trace = mt.Trace(**settings).fit(labelled.panel, progress=False)
         test = vehicles.recordings([turn], "shape")
-        path = trace.recover(test.panel.without_labels(), evidence="static", estimate_offset=True)
+        told = {"evidence": "static", "estimate_offset": True} if "fits" in r else {}
+        path = trace.recover(test.panel.without_labels(), **told)
         whole = turn.filled()
         places = [np.interp(path.time * uavdt.RATE, whole.frames, x) for x in whole.centres.T]
         track(np.column_stack(places), path, plan, regime="vertical")

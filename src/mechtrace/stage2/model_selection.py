@@ -108,9 +108,10 @@ def select_models(
     series that the networks have seen, not `unseen` (n,), some models have no features. With
     `apart`, regimes live in different regions of the state space; pure series then say nothing
     about mixtures, and the mechanisms of the channels are taken, which tell what they do not know,
-    unless they do not tell even pure series. If mechanisms are only `doubtful` there, those of the channels are not left for others. If they
-    leave errors that last, part of the state is `hidden` from them: they say less of mixtures than
-    pure series show, and the moments of short windows join them, whatever pure series show.
+    unless they do not tell even pure series. If mechanisms are only `doubtful` there, those of the
+    channels are not left for others. If they leave errors that last, part of the state is `hidden`
+    from them: they say less of mixtures than pure series show, and the moments of short windows
+    join them, whatever pure series show.
     """
     if np.bincount(regime).min() < 2:
         first = names[0]
