@@ -59,7 +59,8 @@ def gait() -> str:
         "## Gait of people never seen",
         "",
         f"`mechtrace bench gait --features legs,paper --seeds {r['seeds']}`: CMU motion capture at"
-        f" {r['rate']:.0f} rows per second, every subject left out in turn, {r['seeds']} seeds"
+        f" {r['rate']:.0f} rows per second, every subject left out in turn,"
+        f" {r['seeds']} seed{'s' * (r['seeds'] > 1)}"
         f"{_without_seeds(r)}; {len(trials)} trials that change their gait"
         " once. The proxy is the speed of the hips between that of walking and of running"
         " subjects, cut to [0, 1]; it is no truth. `paper` holds this speed among its 188"
