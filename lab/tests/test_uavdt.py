@@ -15,7 +15,6 @@ from mechtrace_lab.datasets.tracks import Track
 from mechtrace_lab.datasets.vehicle import channels_of, waits
 from mechtrace_lab.reproduction.uavdt_boxes import vehicle_study
 from mechtrace_lab.reproduction.uavdt_folds import SequenceFold, by_track, deal, interval
-from mechtrace_lab.reproduction.uavdt_methods import mean_answer
 from mechtrace_lab.reproduction.uavdt_turns import blind_turns, there_and_back
 
 STEPS = np.arange(150.0)[:, None]
@@ -111,15 +110,6 @@ def folder(tmp_path_factory):
     return place
 
 
-def test_the_mean_of_several_fits(trained, world):
-    glide = world.transition("simple", series=1, seed=2).panel
-    paths = [trained.recover(glide), trained.recover(glide, method="algorithm1")]
-    found = mean_answer(paths)
-    assert np.allclose(found.alpha, (paths[0].alpha + paths[1].alpha) / 2, equal_nan=True)
-    assert np.allclose(np.nansum(found.alpha[-1]), 1)
-    assert np.array_equal(found.flag, paths[0].flag)
-
-
 @pytest.mark.filterwarnings("ignore::mechtrace.errors.FitWarning")
 @pytest.mark.slow
 def test_the_study_on_made_up_tracks(folder, tmp_path):
@@ -145,8 +135,7 @@ def test_the_study_on_made_up_tracks(folder, tmp_path):
     assert ours["back_gap"] < 0.1 < told["back_gap"]
     assert found["centroid", "single"]["mae"] < 0.1
     assert found["algorithm1", "verified"]["basis_warned"] == 0
-    assert result["settings"]["direction"]["steps"] == 100
-    assert (result["fits"], result["bias"]) == (3, {"direction": True})
+    assert result["settings"]["steps"] == 100
     assert "numpy" in result["versions"]
 
 

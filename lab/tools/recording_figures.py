@@ -20,7 +20,6 @@ from mechtrace_lab.datasets.gait import mean_speeds, speed_proxy
 from mechtrace_lab.datasets.motion import Motion, read_motion
 from mechtrace_lab.datasets.recordings import data_folder
 from mechtrace_lab.plot import skeletons, track
-from mechtrace_lab.reproduction import gait
 from mechtrace_lab.reproduction import uavdt_boxes as vehicles
 from mechtrace_lab.reproduction.uavdt_folds import SequenceFold
 
@@ -66,7 +65,7 @@ def gait_figure() -> Figure:
     everything = cmu.read(features="legs")
     subject = trial.partition("_")[0]
     learn = everything.pure[np.array([str(g) != subject for g in everything.pure.panel.groups])]
-    trace = mt.Trace(**gait.SETTINGS).fit(learn.panel, progress=False)
+    trace = mt.Trace().fit(learn.panel, progress=False)
     test = everything[[trial]]
     path = trace.recover(test.panel.without_labels())
     usual = mean_speeds(learn.column("hip speed"), learn.labels)
@@ -103,10 +102,11 @@ def vehicle_figure() -> Figure:
         out = next(share for share in r["folds"] if turn.sequence in share)
         learn = SequenceFold.of(tracks.straight, [], out).learn
         labelled = vehicles.recordings(learn, "shape", [track.kind for track in learn])
-        settings = r["settings"]["shape"] | {"seed": 0}
+        settings = r["settings"].get("shape", r["settings"]) | {"seed": 0}
         trace = mt.Trace(**settings).fit(labelled.panel, progress=False)
         test = vehicles.recordings([turn], "shape")
-        path = trace.recover(test.panel.without_labels(), evidence="static", estimate_offset=True)
+        told = {"evidence": "static", "estimate_offset": True} if "fits" in r else {}
+        path = trace.recover(test.panel.without_labels(), **told)
         whole = turn.filled()
         places = [np.interp(path.time * uavdt.RATE, whole.frames, x) for x in whole.centres.T]
         track(np.column_stack(places), path, plan, regime="vertical")

@@ -6,7 +6,7 @@ import numpy as np
 
 from mechtrace.stage2.model_selection import select_models
 from mechtrace.stage2.observation_models import Features
-from mechtrace.stage2.series_batch import window_moments
+from mechtrace.stage2.window_moments import window_moments
 
 NAMES = ["prediction(1)", "static", "window_moments(8)"]
 REGIME = np.tile([0, 1], 8)
@@ -133,8 +133,9 @@ def test_one_group_says_nothing_of_others_two_must_agree():
 
 def test_windows_join_mechanisms_whose_errors_last():
     rng = np.random.default_rng(7)
-    values = rng.standard_normal((16, 60, 2)) * np.where(REGIME, 3.0, 1.0)[:, None, None]
     expected = rng.standard_normal((16, 60, 2, 2))
+    own = np.take_along_axis(expected, REGIME[:, None, None, None], axis=2)[:, :, 0]
+    values = own + rng.standard_normal((16, 60, 2)) * np.where(REGIME, 3.0, 1.0)[:, None, None]
     names = ["channels", *NAMES]
 
     def of_model(name):
@@ -145,3 +146,16 @@ def test_windows_join_mechanisms_whose_errors_last():
     found = select_models(of_model, names, REGIME, lags=2, apart=True, hidden=True)
     assert found.selected == ("channels", "window_moments(8)")
     assert "channels + window_moments(8)" in found.errors
+
+
+def test_mechanisms_that_do_not_tell_pure_series_are_left_for_levels_that_do():
+    rng = np.random.default_rng(9)
+    values = rng.standard_normal((16, 60, 2)) + np.where(REGIME, 4.0, 0.0)[:, None, None]
+    nothing = np.zeros((16, 60, 2, 2))
+
+    def of_model(name):
+        return features(values, nothing)(name.replace("channels", "prediction(1)"))
+
+    names = ["channels", "static"]
+    found = select_models(of_model, names, REGIME, lags=2, apart=True, doubtful=True)
+    assert found.selected == ("static",)

@@ -14,7 +14,7 @@ from mechtrace.stage2 import observation_models
 from mechtrace.stage2.information import GaussianInformation
 from mechtrace.stage2.observation_models import ObservationModel, centre_lag
 from mechtrace.stage2.recovery import _outliers
-from mechtrace.stage2.series_batch import window_moments
+from mechtrace.stage2.window_moments import window_moments
 
 
 @pytest.mark.parametrize(

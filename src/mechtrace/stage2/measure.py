@@ -11,7 +11,14 @@ import numpy as np
 from .._runtime.process import one_blas_thread
 from .._runtime.stochastic import generator
 from ..data.panel import Panel
-from ..data.segments import Runs, positions, runs_as_series, subsample_runs
+from ..data.segments import (
+    Runs,
+    cumcount,
+    padded_rows,
+    positions,
+    runs_as_series,
+    subsample_runs,
+)
 from ..data.standardise import MEASURED_FRAMES
 from ..stage1.encoding import Latents, encode
 from ..stage1.fit_run import FitRun
@@ -20,10 +27,11 @@ from ..vision.observable_subspace import observable_subspace
 from .channel_experts import MOST_ROWS, ChannelExperts, ChannelRows
 from .channel_statistics import ChannelStatistics
 from .model_selection import select_models
-from .observation_models import CHANNELS, Features, ObservationModel, candidates
+from .observation_models import CHANNELS, Features, ObservationModel, candidates, parse
 from .pure_statistics import PureRegimeStatistics, PureRows
 from .sensor_statistics import SensorStatistics
 from .series_batch import EncodedSeries
+from .window_moments import MomentDiscriminant
 
 #: Rows that are read and encoded at once.
 CHUNK_ROWS = 1 << 16
@@ -78,11 +86,11 @@ def measure_statistics(run: FitRun) -> PureRegimeStatistics:
         pieces = runs_as_series(panel, measured)
         latents = encode(model, pieces)
         visited = pure_rows(model, panel, labelled, stretches, (measured, latents.mean))
-        experts, channels = of_channels(run, folds)
+        experts, channels, rows = of_channels(run, folds)
         unseen = None if folds is None else np.isin(measured.start, held.start)
         fold = None if folds is None else folds.number(measured)
         found = statistics_of(
-            model, pieces, latents, measured.regime, visited, seed, experts, fold, unseen
+            model, pieces, latents, measured.regime, visited, seed, experts, fold, unseen, rows
         )
         return replace(found, channels=channels, sensors=of_sensors(run))
 
@@ -112,14 +120,15 @@ class Folds:
 
 def of_channels(
     run: FitRun, folds: Folds | None
-) -> tuple[list[ChannelExperts], ChannelStatistics | None]:
+) -> tuple[list[ChannelExperts], ChannelStatistics | None, ChannelRows | None]:
     """Learn mechanisms on the channels, and how channels go together; nothing for pictures.
 
-    Of the training runs; with folds of all runs, then without each fold.
+    Of the training runs; with folds of all runs, then without each fold. The rows come with them,
+    in folds of groups or else of series.
     """
     panel, seed, units = run.panel, run.config.fit.seed, run.model.units()
     if len(panel.shape) > 1:
-        return [], None
+        return [], None, None
 
     def some(runs: Runs) -> tuple[Runs, Panel]:
         most = max(1, MOST_ROWS // len(panel.regimes))
@@ -132,10 +141,13 @@ def of_channels(
     if folds is not None:
         rows = rows._replace(fold=np.repeat(folds.number(runs), runs.length))
     experts = ChannelExperts.cross_fit(rows, *units, seed)
+    if folds is None:
+        rows = rows._replace(fold=np.repeat(cumcount(runs.regime) % MOST_FOLDS, runs.length))
     runs, pieces = some(run.runs[0] + run.runs[1])
     series = np.repeat(np.arange(len(runs)), runs.length)
     values = np.asarray(pieces.values, float)
-    return experts, ChannelStatistics.measure(values, series, *units, runs.group, runs.regime)
+    statistics = ChannelStatistics.measure(values, series, *units, runs.group, runs.regime)
+    return experts, statistics, rows
 
 
 def of_sensors(run: FitRun) -> SensorStatistics | None:
@@ -196,22 +208,47 @@ def statistics_of(
     experts: Sequence[ChannelExperts] = (),
     fold: np.ndarray | None = None,
     unseen: np.ndarray | None = None,
+    rows: ChannelRows | None = None,
 ) -> PureRegimeStatistics:
     """Statistics of pure series `pieces` with their latents, each of one regime (n,).
 
     `visited` are rows of all labelled series. The first of the `experts` are kept; the others
     predict the series of each `fold` (n,), without which they were learned. The networks were
     trained on the series that are not `unseen` (n,): their predictions of those do not count.
+    `rows` are channels in folds, from which moments of windows are learned likewise.
     """
     first = experts[0] if experts else None
     encoded = EncodedSeries.of_rows(model, pieces, latents.mean, first)
     width = EncodedSeries.of_rows(model, pieces, latents.scale).latents
     seen = np.zeros(len(regime), bool) if unseen is None else ~unseen
+    recorded = np.asarray(pieces.values, float)[padded_rows(pieces)[0]]
+
+    moments: dict[int, MomentDiscriminant] = {}
+
+    def of_moments(window: int) -> Features | None:
+        if rows is None:
+            return None
+        found = MomentDiscriminant.cross_fit(rows, *model.units(), window)
+        if not found:
+            return None
+        moments[window] = found[0]
+        by_fold = found[:1] if fold is None else found[1:]
+        number = np.zeros(len(regime), int) if fold is None else fold
+        values = np.full((*encoded.latents.shape[:2], found[0].weights.shape[1]), np.nan)
+        for one in np.unique(number):
+            mine = number == one
+            part = by_fold[one].estimate(recorded[:, mine], encoded.position[:, mine], window)
+            values[mine] = part.swapaxes(0, 1)
+        return Features(values)
 
     @cache  # the selection and the measurement look at the same features
     def features(name: str) -> Features:
         if name == CHANNELS and fold is not None:
             return _left_out(encoded, experts[1:], fold)
+        kind, size = parse(name)
+        reduced = of_moments(size) if kind == "window_moments" else None
+        if reduced is not None:
+            return reduced
         found = encoded.features(name)
         if found.predictions is not None and name != CHANNELS:
             found.predictions[seen] = np.nan
@@ -235,7 +272,7 @@ def statistics_of(
         unseen=unseen, apart=apart, doubtful=doubtful, hidden=hidden,
     )  # fmt: skip
     return PureRegimeStatistics.of_features(
-        features, width, regime, selection, visited, pieces.groups, seed, first
+        features, width, regime, selection, visited, pieces.groups, seed, first, moments
     )
 
 

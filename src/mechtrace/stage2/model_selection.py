@@ -42,7 +42,7 @@ FEWEST_GROUPS = 4
 LEVEL_MARGIN = 0.2
 #: Models that do not predict are only taken if their error is below this share of the error by
 #: chance: pure series and their splices do not show what levels get wrong in a mixture, whose mean
-#: need not be the mixture of the means.
+#: need not be the mixture of the means. Mechanisms above it are no first choice.
 LEVEL_ERROR = 0.5
 
 #: Gives the features of an observation model.
@@ -107,10 +107,11 @@ def select_models(
     With a single series of some regime nothing can be held out: the first model is taken. Of
     series that the networks have seen, not `unseen` (n,), some models have no features. With
     `apart`, regimes live in different regions of the state space; pure series then say nothing
-    about mixtures, and the mechanisms of the channels are taken, which tell what they do not know.
-    If mechanisms are only `doubtful` there, those of the channels are not left for others. If they
-    leave errors that last, part of the state is `hidden` from them: they say less of mixtures than
-    pure series show, and the moments of short windows join them, whatever pure series show.
+    about mixtures, and the mechanisms of the channels are taken, which tell what they do not know,
+    unless they do not tell even pure series. If mechanisms are only `doubtful` there, those of the
+    channels are not left for others. If they leave errors that last, part of the state is `hidden`
+    from them: they say less of mixtures than pure series show, and the moments of short windows
+    join them, whatever pure series show.
     """
     if np.bincount(regime).min() < 2:
         first = names[0]
@@ -137,6 +138,8 @@ def select_models(
         if shorter and not np.nanmean(errors[name]) < min(shorter):
             finished.add(kind)
     by_chance = 1 - 1 / (1 + regime.max())
+    if CHANNELS in errors and np.nanmean(errors[CHANNELS]) > LEVEL_ERROR * by_chance:
+        apart = doubtful = False  # mechanisms that do not tell even pure series
 
     def allowed(selected: list[str], other: str, error: np.ndarray) -> bool:
         """Mechanisms are only left for levels whose error is far from that by chance."""

@@ -122,6 +122,7 @@ class Stream:
         reach = max(history_length(used.name, model.config.lags) for used in self.used)
         self.latents: deque[np.ndarray] = deque(maxlen=reach + 1)
         self.coordinates: deque[np.ndarray] = deque(maxlen=reach + 1)
+        self.recorded: deque[np.ndarray] = deque(maxlen=reach + 1)
         self.experts = None
         if CHANNELS in [used.name for used in self.used]:
             self.experts = statistics.experts
@@ -223,6 +224,7 @@ class Stream:
             self.rows.clear()
             self.latents.clear()
             self.coordinates.clear()
+            self.recorded.clear()
             if self.frontend is not None:
                 self.frontend.reset()
         return max(steps, 0.01)
@@ -238,10 +240,13 @@ class Stream:
             scale = log_scale[0, -1:].exp().numpy()
             if self.experts is not None:
                 self.coordinates.append(self.experts.coordinates(row))
+            if self.statistics.moments:
+                self.recorded.append(row)
         else:
             self.rows.clear()
             self.latents.clear()
             self.coordinates.clear()
+            self.recorded.clear()
         steps = len(self.latents)
         past = np.array(self.latents).reshape(steps, 1, scale.shape[-1])
         channels = None
@@ -249,8 +254,12 @@ class Stream:
             channels = np.array(self.coordinates).reshape(
                 steps, 1, self.experts.projection.shape[1]
             )
-        position = np.arange(steps)[:, None]
-        return EncodedSeries(self.model, past, position, self.experts, channels), scale
+        position, moments = np.arange(steps)[:, None], self.statistics.moments
+        recorded = np.array(self.recorded).reshape(steps, 1, -1) if moments and steps else None
+        encoded = EncodedSeries(
+            self.model, past, position, self.experts, channels, moments, recorded
+        )
+        return encoded, scale
 
     def _evidence(self, encoded: EncodedSeries, scale: np.ndarray) -> SimplexCoordinates:
         """Information of the newest row about alpha, given those before it."""

@@ -33,6 +33,7 @@ from .observation_models import (
     parse,
 )
 from .sensor_statistics import SensorStatistics
+from .window_moments import MomentDiscriminant
 
 #: Rows over which an error is steady.
 STRETCH = 32
@@ -122,6 +123,7 @@ class PureRegimeStatistics:
     experts: ChannelExperts | None = None
     channels: ChannelStatistics | None = None
     sensors: SensorStatistics | None = None
+    moments: dict[int, MomentDiscriminant] = field(default_factory=dict)  # by size of the window
 
     @classmethod
     def measure(
@@ -157,6 +159,7 @@ class PureRegimeStatistics:
         group: np.ndarray | None = None,
         seed: int = 0,
         experts: ChannelExperts | None = None,
+        moments: dict[int, MomentDiscriminant] | None = None,
     ) -> PureRegimeStatistics:
         """Measure all observation models of a selection on n held-out pure series.
 
@@ -196,6 +199,7 @@ class PureRegimeStatistics:
             support=TrainingSupport.of(rows.latents),
             seed=seed,
             experts=experts if CHANNELS in selection.tried else None,
+            moments=moments or {},
         )
 
     def combination(
@@ -267,6 +271,8 @@ class PureRegimeStatistics:
             out |= {key: getattr(offsets, part) for key, part in parts.items()}
         for part in (self.experts, self.channels, self.sensors):
             out |= {} if part is None else part.arrays()
+        for window, discriminant in self.moments.items():
+            out |= {f"moments/{window}/{key}": part for key, part in vars(discriminant).items()}
         out["choice"] = np.frombuffer(json.dumps(asdict(self.selection)).encode(), np.uint8)
         return {f"reference_{name}": np.asarray(value) for name, value in out.items()}
 
@@ -302,6 +308,10 @@ class PureRegimeStatistics:
             experts=ChannelExperts.from_arrays(stored),
             channels=ChannelStatistics.from_arrays(stored),
             sensors=SensorStatistics.from_arrays(stored),
+            moments={
+                int(window): MomentDiscriminant(**parts)
+                for window, parts in _grouped(stored, "moments").items()
+            },
         )
 
 

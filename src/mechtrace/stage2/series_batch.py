@@ -6,7 +6,7 @@ as experts and filters work on one step of many series; only `EncodedSeries` tra
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import cast
@@ -24,16 +24,15 @@ from .kalman import Observed
 from .model_selection import joined
 from .observation_models import CHANNELS, Features, TrainingSupport, centre_lag, parse
 from .pure_statistics import PureRegimeStatistics
-
-#: Standard deviations below this are set to it before the logarithm.
-LEAST_DEVIATION = 1e-6
+from .window_moments import MomentDiscriminant, window_moments
 
 
 class EncodedSeries:
     """Latents of S series side by side.
 
     `mean` is (T, S, d); `position` (T, S) counts the steps since the last gap, -1 where nothing
-    was observed; `channels` (T, S, q) are the coordinates of the channels that `experts` predict.
+    was observed; `channels` (T, S, q) are the coordinates of the channels that `experts` predict,
+    `recorded` (T, S, c) the channels whose `moments`, by the size of the window, tell regimes.
     """
 
     def __init__(
@@ -43,9 +42,12 @@ class EncodedSeries:
         position: np.ndarray,
         experts: ChannelExperts | None = None,
         channels: np.ndarray | None = None,
+        moments: Mapping[int, MomentDiscriminant] | None = None,
+        recorded: np.ndarray | None = None,
     ) -> None:
         self.model, self.mean, self.position = model, mean, position
         self.experts, self.channels = experts, channels
+        self.moments, self.recorded = moments or {}, recorded
         # differences of histories as regimes fill in channels: (K, T, S, q), and of members
         self.own: np.ndarray | None = None
         self.own_errors: np.ndarray | None = None
@@ -57,6 +59,7 @@ class EncodedSeries:
         panel: Panel,
         mean: np.ndarray,
         experts: ChannelExperts | None = None,
+        moments: Mapping[int, MomentDiscriminant] | None = None,
     ) -> EncodedSeries:
         """From the latents (rows, d) of all rows of a panel."""
         rows, position = padded_rows(panel)
@@ -66,7 +69,8 @@ class EncodedSeries:
         if experts is not None:
             channels = experts.coordinates(np.asarray(panel.values))[rows]
             channels[position < 0] = np.nan
-        out = cls(model, found, position, experts, channels)
+        recorded = np.asarray(panel.values, float)[rows] if moments else None
+        out = cls(model, found, position, experts, channels, moments, recorded)
         if experts is not None and experts.filled:
             series = np.split(np.asarray(panel.values), panel.offsets[1:-1])
             own = [experts.histories(values) for values in series]
@@ -121,7 +125,11 @@ class EncodedSeries:
         Outside the support, predictions are shrunk towards the `means` (K, d) of the regimes.
         """
         kind, size = parse(name)
-        if kind == "window_moments":
+        if kind == "window_moments" and size in self.moments:
+            assert self.recorded is not None
+            found = self.moments[size].estimate(self.recorded, self.position, size)
+            return Features(found.swapaxes(0, 1))
+        if kind == "window_moments":  # of pictures, and of models stored before
             return Features(window_moments(self.mean, self.position, size).swapaxes(0, 1))
         if kind == "static":
             return Features(self.latents)
@@ -139,31 +147,6 @@ class EncodedSeries:
             common = predicted.mean(axis=2, keepdims=True)
             predicted = common + (predicted - common) @ self.model.observable_subspace.T
         return Features(self.latents, predicted.swapaxes(0, 1))
-
-
-def window_moments(latents: np.ndarray, position: np.ndarray, window: int) -> np.ndarray:
-    """Mean, log deviation and log deviation of the steps over the last `window` rows.
-
-    From latents (T, S, d): (T, S, 3 d), NaN where the window is not full.
-    """
-    # one lag at a time around each window's own mean: running sums would carry rounding errors on
-    length, series, d = latents.shape
-    out = np.full((length * series, 3 * d), np.nan)
-    ready = np.flatnonzero(position >= window - 1)
-    flat = latents.reshape(-1, d)
-    count = max(window - 1, 1)
-    later = flat[ready]
-    mean_step = (later - flat[ready - (window - 1) * series]) / count
-    mean = sum(flat[ready - lag * series] for lag in range(window)) / window
-    square, moved = (later - mean) ** 2, np.zeros_like(mean)
-    for lag in range(1, window):
-        earlier = flat[ready - lag * series]
-        square += (earlier - mean) ** 2
-        moved += (later - earlier - mean_step) ** 2
-        later = earlier
-    deviations = (np.log(np.sqrt(s) + LEAST_DEVIATION) for s in (square / window, moved / count))
-    out[ready] = np.concatenate([mean, *deviations], axis=1)
-    return out.reshape(length, series, 3 * d)
 
 
 #: Rows of padded series that are worked on at once: memory stays bounded.
@@ -207,7 +190,7 @@ class SeriesBatch:
         coded = encoding.encode(model, panel)
         names = dict.fromkeys([*used, statistics.tested.name])
         experts = statistics.experts if CHANNELS in names else None
-        encoded = EncodedSeries.of_rows(model, panel, coded.mean, experts)
+        encoded = EncodedSeries.of_rows(model, panel, coded.mean, experts, statistics.moments)
         rows, real = crop_rows(panel.offsets[:-1], panel.lengths, int(panel.lengths.max()))
         excess = statistics.excess(coded.scale)
         channels = None

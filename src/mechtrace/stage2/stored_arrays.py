@@ -91,6 +91,14 @@ MEMBER = {
     "weights": Field("K P{i} q"),
     "draws": Field("D K P{i} q"),
 }
+#: Of the moments of windows of each size, in the directions that tell regimes apart; absent for
+#: pictures and in older models.
+MOMENTS = {
+    "centre": Field("c"),
+    "rescale": Field("c", values="not negative"),
+    "weights": Field("f w"),
+    "offset": Field("w"),
+}
 #: How channels go together; absent for pictures and in older models.
 CHANNEL_STATISTICS = {
     f"reference_channels/{name}": field
@@ -152,10 +160,15 @@ def check_arrays(record: FitRecord, stored: Mapping[str, np.ndarray]) -> dict[st
             raise Mismatch(f"no array {choice}")
         check_array(choice, STATISTICS["choice"], arrays[choice], sizes)
         evidence = check_evidence(arrays[choice].tobytes(), record)
-        sizes |= {"c": len(record.data.channels), "D": DRAWS}
+        sizes |= {"c": len(record.data.channels), "D": DRAWS, "w": sizes["K"] - 1}
+        sizes["f"] = 2 * sizes["c"]
         sizes["q"] = _coordinates(arrays) if CHANNELS in evidence.tried else 0
         sizes["t"] = sizes["q" if tested_model(evidence.selected) == CHANNELS else "d"]
-        wanted |= {f"{REFERENCE}{n}": row for n, row in _statistics(evidence, config, sizes["q"])}
+        reduced = [name for name in evidence.tried if f"{_moments(name)}weights" in arrays]
+        wanted |= {
+            f"{REFERENCE}{n}": row for n, row in _statistics(evidence, config, sizes, reduced)
+        }
+        wanted |= {f"{_moments(n)}{key}": (of, 0) for n in reduced for key, of in MOMENTS.items()}
         if sizes["q"]:
             wanted |= {name: (field, 0) for name, field in _experts(arrays, sizes)}
         wanted |= {name: (field, 0) for name, field in OPTIONAL.items() if name in arrays}
@@ -234,14 +247,19 @@ def _experts(
             yield f"{prefix}{i}/{name}", field._replace(axes=field.axes.format(i=i))
 
 
+def _moments(name: str) -> str:
+    """Prefix of the arrays that reduce an observation model's moments."""
+    return f"{REFERENCE}moments/{parse(name)[1]}/"
+
+
 def _statistics(
-    evidence: EvidenceRecord, config: ModelConfig, coordinates: int
+    evidence: EvidenceRecord, config: ModelConfig, sizes: dict[str, int], reduced: list[str]
 ) -> Iterator[tuple[str, tuple[Field, int]]]:
     for name, field in STATISTICS.items():
         yield name, (field, 0)
     for model in evidence.tried:
         p = config.latents * (3 if parse(model)[0] == "window_moments" else 1)
-        p = coordinates if model == CHANNELS else p
+        p = sizes["q"] if model == CHANNELS else sizes["w"] if model in reduced else p
         for part, field in BLOCK.items():
             yield f"block/{model}/{part}", (field, p)
     for name in dict.fromkeys((*evidence.tried, joined(evidence.selected))):

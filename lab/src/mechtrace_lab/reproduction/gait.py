@@ -59,9 +59,6 @@ SEAM = 0.2
 #: Figures whose spread over seeds and trials is kept.
 SPREAD = ("pearson", "spearman", "mae", "walking", "running", "midpoint", "coverage",
           "unknown_standing", "unknown_moving")  # fmt: skip
-#: Of eight latents, as in the paper, some follow a subject rather than a gait; a fit of so few
-#: trials is at its best on left-out subjects after some hundred steps.
-SETTINGS: dict[str, Any] = {"latents": 4, "holdout": 0.3, "steps": 600, "align": False}
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,13 +120,13 @@ def gait_study(
 ) -> dict[str, Any]:
     """Score every method on every left-out subject: rows of single trials and their means.
 
-    Folds are learned by `workers` processes beside one another.
+    Settings of the fit are the defaults, unless some are given. Folds are learned by `workers`
+    processes beside one another.
     """
     unknown = [name for name in methods if name not in METHODS]
     if unknown:
         known = ", ".join(METHODS)
         raise ConfigError(f"there is no method {unknown[0]!r}", fix=f"use some of {known}")
-    settings = SETTINGS | settings
     rows: list[dict[str, Any]] = []
     summary: list[dict[str, Any]] = []
     calls = [(folder, rate, kind, number, methods, settings | {"seed": seed})

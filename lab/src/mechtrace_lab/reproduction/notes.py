@@ -99,9 +99,9 @@ NOTES = {
         " compared with the speed of the hips, in trials that change their gait. `paper` are its"
         " 188 channels, that speed among them; `legs` are directions of the legs, without any"
         " speed. *Pure*: mean weight of the right gait in pure trials. As `told-line` shows, a"
-        " straight line in time that is told its direction, a correlation says little here. Our"
-        " settings were chosen with these trials in sight. The paper does not say which trial it"
-        " displays, and its baseline is judged on that trial alone."
+        " straight line in time that is told its direction, a correlation says little here."
+        " Settings are the defaults. The paper does not say which trial it displays, and its"
+        " baseline is judged on that trial alone."
     ),
     "vehicles": (
         "Sequences of UAVDT are left out in folds; the share of vertical travel of turning"
@@ -111,17 +111,13 @@ NOTES = {
         " *S1606*: a car that is annotated alone), from boxes. `motion` is place and velocity,"
         " `direction` the axis of travel and `folded` the sizes of cosine and sine of the heading,"
         " of both of which the truth is a function, `shape` the box without place or motion."
-        " `centroid`, a moving average, is what the truth is made of."
-        " *Evidence named*: the kind of evidence that the study names, and an offset for each"
-        " track, instead of what the model chooses by itself. Settings were chosen with these"
-        " sequences in sight."
+        " `centroid`, a moving average, is what the truth is made of. Settings are the defaults."
     ),
     "frames": (
         "The same from pixels: films in which a real vehicle is painted on a real road teach"
         " straight travel, and the turns of two real sequences are recovered from their frames."
         " *Camera steady*: after the motion of the camera is taken out. *Painted turns*: turns of"
-        " other sequences, painted in the same way. *Evidence named*: what single pictures show,"
-        " instead of what the model chooses by itself. The paper's figures are of one turn that it"
+        " other sequences, painted in the same way. The paper's figures are of one turn that it"
         " does not name."
     ),
     "assumption": (

@@ -61,8 +61,6 @@ def gait_entries() -> Iterator[Entry]:
         yield Entry(f"displayed trial, {row}", "corr", shown, ())
 
 
-#: mechtrace where the study names the kind of evidence.
-NAMED = "TRACE, evidence named"
 #: Columns of the vehicle table, with set of turns and figure behind each, and what is better.
 OF_TURNS = {
     "corr": ("verified", "median_pearson", "more"),
@@ -74,11 +72,12 @@ OF_TURNS = {
 
 def vehicles_entries() -> Iterator[Entry]:
     """Turns of vehicles by their boxes: every set of features, every method."""
-    ours = {"algorithm1": ways.ALGORITHM1, "default": ways.AUTO}
-    rows: dict[str, dict[str, str]] = {"TRACE": ours, NAMED: {"default": ways.OURS}}
+    rows: dict[str, dict[str, str]] = {
+        "TRACE": {"algorithm1": ways.ALGORITHM1, "default": ways.OURS}
+    }
     taken = {way for who in rows.values() for way in who.values()}
     rows |= {name: {"other": name} for name in ways.METHODS if name not in taken}
-    for features in uavdt_boxes.BLOCKS:
+    for features in uavdt_boxes.KINDS:
         first = features == "motion"
         source = StudySource("vehicles", features)
         for row, who in rows.items():
@@ -101,8 +100,7 @@ def frames_entries() -> Iterator[Entry]:
     """A turning vehicle in real frames: learned from painted trails, and heuristics."""
     source = StudySource("frames", "trails")
     rows: dict[str, dict[str, str]] = {
-        "TRACE": {"algorithm1": "Algorithm 1", "default": "mechtrace, evidence by default"},
-        NAMED: {"default": "mechtrace"},
+        "TRACE": {"algorithm1": "Algorithm 1", "default": "mechtrace"},
         **{name: {"other": name} for name in uavdt_frames.HEURISTICS},
     }
     for scene in uavdt_frames.RECOVERED:
@@ -120,4 +118,4 @@ def frames_entries() -> Iterator[Entry]:
         ("corr, median", "median_correlation", "more"), ("MAE", "mean_error", "less"),
     ):  # fmt: skip
         place = FigurePath("default", source, ("figures", "turns", figure))
-        yield Entry(f"painted turns, {NAMED}", column, None, (place,), better)
+        yield Entry("painted turns, TRACE", column, None, (place,), better)

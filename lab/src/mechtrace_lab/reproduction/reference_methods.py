@@ -27,10 +27,10 @@ def told_line(moments: np.ndarray, share: np.ndarray, regime: int) -> EstimatedS
 
 
 def fit_baseline(name: str, learn: Panel, settings: dict[str, Any]) -> Method:
-    """Fit a baseline with the seed and the number of latents of our fits."""
-    trained = {"transitions": NCTRL_TRANSITIONS, "holdout": settings["holdout"]}
+    """Fit a baseline with the seed of our fits."""
+    trained = {"transitions": NCTRL_TRANSITIONS}
     more = trained if name == NCTRL else {"holdout": 0.0}  # nothing to select
-    return make(name, seed=settings["seed"], latents=settings["latents"], **more).fit(learn)
+    return make(name, seed=settings["seed"], **more).fit(learn)
 
 
 def baseline_answers(method: Method, panel: Panel) -> list[EstimatedShares]:

@@ -33,7 +33,7 @@ from ..datasets.tracks import Track, read_target
 from ..datasets.vehicle import waits
 from ..jobs import parallel_map
 from .uavdt_folds import SequenceFold, by_track, deal, interval
-from .uavdt_methods import ALGORITHM1, FITS, METHODS, FoldMethods
+from .uavdt_methods import ALGORITHM1, METHODS, FoldMethods
 from .uavdt_turns import blind_turns, there_and_back
 
 logger = logging.getLogger(__name__)
@@ -43,27 +43,8 @@ logger = logging.getLogger(__name__)
 RATE = 5.0
 #: A car that is annotated alone, in another sequence than all others.
 SINGLE = "S1606_gt.txt"
-#: More steps learn the sequences by heart.
-SETTINGS: dict[str, Any] = {"holdout": 0.3, "steps": 600, "align": False}
-#: As many latents as channels; shrinkage, context and steps are those, of a few, that came closest
-#: to the proxy on straight tracks of left-out sequences with the first seed. Those sequences are
-#: among the ones judged here, and their turns were in sight.
-OWN_SETTINGS: dict[str, dict[str, Any]] = {
-    "motion": {"latents": 4, "shrinkage": 20.0},
-    "direction": {"latents": 3, "context": 0, "steps": 200},
-    "folded": {"latents": 3, "context": 0, "steps": 200},
-    "shape": {"latents": 1, "context": 0},
-}
-#: A direction and a shape say by themselves which regime it is; of place and velocity only the
-#: change does, and which evidence that takes is left to the model. An earlier study of the same
-#: verified turns pointed that way, which is why the model's own choice is a row too.
-BLOCKS: dict[str, str | None] = {
-    "motion": None, "direction": "static", "folded": "static", "shape": "static"
-}  # fmt: skip
-#: Whether what is constant in a track is taken for an offset. It brings turns closer to the proxy
-#: and straight tracks further from it; place and velocity, whose straight tracks suffer most, do
-#: without. Turns were in sight.
-BIAS = {"motion": False, "direction": True, "folded": True, "shape": True}
+#: Sets of channels.
+KINDS = ("motion", "direction", "folded", "shape")
 #: Sets of turns: seen to be some by eye (and partly by the shape of the box), chosen by headings
 #: alone, and the car that is annotated alone.
 SETS = ("verified", "blind", "single")
@@ -98,15 +79,10 @@ class Tracks:
         return deal([t.sequence for t in straight], [t.sequence for t in turns], folds)
 
 
-def settings_of(kind: str) -> dict[str, Any]:
-    """Of the model of a set of channels."""
-    return SETTINGS | OWN_SETTINGS[kind]
-
-
 def vehicle_study(
     folder: Path | None = None,
     *,
-    features: Sequence[str] = tuple(BLOCKS),
+    features: Sequence[str] = KINDS,
     seeds: int = 5,
     methods: Sequence[str] = METHODS,
     folds: int = 5,
@@ -116,9 +92,10 @@ def vehicle_study(
 ) -> dict[str, Any]:
     """Every method on every left-out sequence; `on_result` is given the result after every seed.
 
-    Folds are learned by `workers` processes beside one another.
+    Settings of the fit are the defaults, unless some are given. Folds are learned by `workers`
+    processes beside one another.
     """
-    for names, known in ((features, tuple(BLOCKS)), (methods, METHODS)):
+    for names, known in ((features, KINDS), (methods, METHODS)):
         unknown = [name for name in names if name not in known]
         if unknown:
             fix = f"use some of {', '.join(known)}"
@@ -126,22 +103,17 @@ def vehicle_study(
     folder = data_folder(uavdt.NAME, folder, uavdt.COMMAND)
     tracks = read_tracks(folder)
     shares = tracks.shares(folds)
-    fitted = {kind: settings_of(kind) | settings for kind in features}
-    device = Trace(**settings).config().fit.device
+    trace = Trace(**settings)
     about = {
         "rate": RATE,
         "folds": [list(share) for share in shares],
         "straight": len(tracks.straight),
         "sets": {name: sorted(tracks.sets[name]) for name in SETS},
-        "settings": {kind: Trace(**fitted[kind]).get_params() | {"seed": None}
-                     for kind in features},
-        "blocks": {kind: BLOCKS[kind] for kind in features},
-        "bias": {kind: BIAS[kind] for kind in features},
-        "fits": FITS,
-        "machine": machine(resolve_device(device)),
+        "settings": trace.get_params() | {"seed": None},
+        "machine": machine(resolve_device(trace.config().fit.device)),
         "versions": versions(),
     }  # fmt: skip
-    calls = [(folder, kind, share, methods, fitted[kind] | {"seed": seed})
+    calls = [(folder, kind, share, methods, settings | {"seed": seed})
              for seed in range(seeds) for kind in features for share in shares]  # fmt: skip
     rows: list[dict[str, Any]] = []
     result: dict[str, Any] = {}
@@ -192,7 +164,7 @@ def _fold(
 ) -> Iterator[dict[str, Any]]:
     """Score all left-out tracks: straight ones, turns, and turns there and back."""
     learn = recordings(fold.learn, kind, [track.kind for track in fold.learn])
-    methods_of_fold = FoldMethods(learn.panel, settings, BLOCKS[kind], BIAS[kind])
+    methods_of_fold = FoldMethods(learn.panel, settings)
     parts = {"straight": fold.straight, "turn": fold.turns,
              "back": [there_and_back(track) for track in fold.turns]}  # fmt: skip
     for what, tracks in parts.items():
@@ -245,7 +217,7 @@ def _figures(
 def _basis(methods_of_fold: FoldMethods, turns: Recordings) -> Iterator[dict[str, Any]]:
     """Whether the diagnosis says that the constant basis of Algorithm 1 cannot be trusted."""
     for path in methods_of_fold.paths(ALGORITHM1, turns.panel.without_labels()):
-        found = methods_of_fold.trace().diagnose(path)["sigma_min"]
+        found = methods_of_fold.trace.diagnose(path)["sigma_min"]
         row = {"method": ALGORITHM1, "kind": "basis", "track": path.name}
         yield row | {"warned": float(found.level != "good")}
 

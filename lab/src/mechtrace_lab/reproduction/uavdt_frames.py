@@ -40,9 +40,6 @@ PAINTED, RECOVERED = "S1606", ("S1606", "S1301")
 LOOKS = 30
 #: Frames between two pictures: 6 pictures per second.
 STEP = 5
-#: A trail shows the direction itself, in every single picture; and that is all it shows.
-SETTINGS: dict[str, Any] = {"latents": 1, "lags": 1, "steps": 800}
-BLOCKS = "static"
 #: Frames of the moving averages beside it.
 AVERAGES = (15, 45)
 #: What needs no learning.
@@ -99,14 +96,13 @@ def frames_study(
     of other sequences, painted like the training films: what to choose settings by. `keep` is
     given the result so far after every seed.
     """
-    footage, settings = Footage.of(data_folder(NAME, data, COMMAND)), SETTINGS | settings
+    footage = Footage.of(data_folder(NAME, data, COMMAND))
     scenes, every = footage.scenes, footage.tracks
     about = {
         "data": "UAVDT",
         "tracks_per_regime": tracks,
         "straight_tracks": {k: sum(track.kind == k for track in every) for k in REGIMES},
         "step_frames": STEP,
-        "blocks": BLOCKS,
         "settings": Trace(**settings).get_params() | {"seed": None},
         "machine": machine(resolve_device(Trace(**settings).config().fit.device)),
         "versions": versions(),
@@ -194,12 +190,11 @@ def straight_films(
 
 
 def recovered(trace: Trace, scene: VehicleScene) -> Curves:
-    """alpha_vertical of a scene: from what the pictures show, by default, and by Algorithm 1."""
+    """alpha_vertical of a scene, by default and by Algorithm 1."""
     panel = Panel.from_arrays([scene.film(scene.rows(STEP))])
     steep = trace.regimes_.index("vertical")
     ways: dict[str, dict[str, Any]] = {
-        "mechtrace": {"blocks": BLOCKS},
-        "mechtrace, evidence by default": {},
+        "mechtrace": {},
         "Algorithm 1": {"method": "algorithm1"},
     }
     return {
@@ -213,7 +208,7 @@ def score_painted_turns(
 ) -> dict[str, Any]:
     """Score painted films of other turns."""
     films = [painted_film(track, looks[0], scene, STEP) for track in turns]
-    paths = trace.recover(Panel.from_arrays(films), evidence=BLOCKS)
+    paths = trace.recover(Panel.from_arrays(films))
     paths = paths if isinstance(paths, list) else [paths]
     steep = trace.regimes_.index("vertical")
     scores = [

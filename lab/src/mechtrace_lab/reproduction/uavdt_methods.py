@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,30 +24,20 @@ from .reference_methods import NCTRL, TOLD_LINE, baseline_answers, fit_baseline,
 #: of, so nothing is expected to be closer to it.
 CENTROID = "centroid"
 CLASSIC = ("lda", "logistic-regression", "gaussian-hmm")
-#: One model in two ways: the paper's recovery, and ours with the evidence that the model chose by
-#: itself; and the mean of the curves of several fits, with the evidence of the protocol.
-ALGORITHM1, AUTO, OURS = "algorithm1", "mechtrace-auto", "mechtrace"
-METHODS = (CENTROID, TOLD_LINE, *CLASSIC, NCTRL, ALGORITHM1, AUTO, OURS)
+#: One model in two ways: the paper's recovery, and ours.
+ALGORITHM1, OURS = "algorithm1", "mechtrace"
+WAYS: dict[str, dict[str, Any]] = {ALGORITHM1: {"method": "algorithm1"}, OURS: {}}
+METHODS = (CENTROID, TOLD_LINE, *CLASSIC, NCTRL, *WAYS)
 VERTICAL = "vertical"
-#: Fits whose curves are averaged, and how far apart their seeds are: single fits differ much.
-FITS, APART = 3, 100
 
 
 class FoldMethods:
     """All methods of one fold; each is fitted when first used."""
 
-    def __init__(
-        self, learn: Panel, settings: dict[str, Any], blocks: str | None, bias: bool
-    ) -> None:
+    def __init__(self, learn: Panel, settings: dict[str, Any]) -> None:
         self.learn, self.settings = learn, settings
         self.vertical = learn.regimes.index(VERTICAL)
-        self._ways: dict[str, dict[str, Any]] = {
-            ALGORITHM1: {"method": "algorithm1"},
-            AUTO: {},
-            OURS: {"evidence": blocks, "estimate_offset": bias},
-        }
         self._learned: dict[str, Method] = {}
-        self._traces: list[Trace] = []
 
     def runs_with_this_seed(self, method: str) -> bool:
         """Whether the method runs with this seed."""
@@ -64,25 +55,19 @@ class FoldMethods:
             return [
                 told_line(panel.time_of(i), share, self.vertical) for i, share in enumerate(shares)
             ]
-        if method == OURS:
-            several = [self.paths(method, panel, fit) for fit in range(FITS)]
-            return [mean_answer(paths) for paths in zip(*several, strict=True)]
-        if method in self._ways:
+        if method in WAYS:
             return [EstimatedShares.of(path) for path in self.paths(method, panel)]
         return baseline_answers(self._method(method), panel)
 
-    def paths(self, method: str, panel: Panel, fit: int = 0) -> list[Trajectory]:
-        """Recover by one of our ways and one of the fits."""
-        found = self.trace(fit).recover(panel, **self._ways[method])
+    def paths(self, method: str, panel: Panel) -> list[Trajectory]:
+        """Recover by one of our ways."""
+        found = self.trace.recover(panel, **WAYS[method])
         return found if isinstance(found, list) else [found]
 
-    def trace(self, fit: int = 0) -> Trace:
-        """One of the fitted models; the first is shared by all of our ways."""
-        while len(self._traces) <= fit:
-            seed = self.settings["seed"] + APART * len(self._traces)
-            model = Trace(**(self.settings | {"seed": seed}))
-            self._traces.append(model.fit(self.learn, progress=False))
-        return self._traces[fit]
+    @cached_property
+    def trace(self) -> Trace:
+        """The model of all of our ways."""
+        return Trace(**self.settings).fit(self.learn, progress=False)
 
     def _method(self, name: str) -> Method:
         if name not in self._learned:
@@ -95,12 +80,3 @@ class FoldMethods:
         known = np.isfinite(share)
         at_rows = np.interp(moments, whole.frames[known] / RATE, share[known])
         return EstimatedShares(moments, truth_of_share(at_rows, self.vertical))
-
-
-def mean_answer(paths: Sequence[Trajectory]) -> EstimatedShares:
-    """Curves and bounds of several fits averaged; a step is flagged as by the first."""
-    alpha, lower, upper = (
-        np.mean([getattr(path, part) for path in paths], axis=0)
-        for part in ("alpha", "lower", "upper")
-    )
-    return EstimatedShares(paths[0].time, alpha, lower, upper, paths[0].flag)
