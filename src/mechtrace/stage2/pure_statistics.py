@@ -32,6 +32,7 @@ from .observation_models import (
     known_steps,
     parse,
 )
+from .recording_effects import RecordingEffects
 
 #: Rows over which an error is steady.
 STRETCH = 32
@@ -120,6 +121,7 @@ class PureRegimeStatistics:
     form_known: bool = False  # whether the form of the mechanisms was identified
     experts: ChannelExperts | None = None
     channels: ChannelStatistics | None = None
+    effects: RecordingEffects | None = None  # of `channels`, if recordings differ
 
     @classmethod
     def measure(
@@ -156,6 +158,7 @@ class PureRegimeStatistics:
         seed: int = 0,
         experts: ChannelExperts | None = None,
         channels: ChannelStatistics | None = None,
+        effects: RecordingEffects | None = None,
     ) -> PureRegimeStatistics:
         """Measure all observation models of a selection on n held-out pure series.
 
@@ -196,6 +199,7 @@ class PureRegimeStatistics:
             seed=seed,
             experts=experts if CHANNELS in selection.tried else None,
             channels=channels,
+            effects=effects,
         )
 
     def combination(
@@ -265,7 +269,7 @@ class PureRegimeStatistics:
         for name, offsets in self.offsets.items():
             parts = {f"offsets/{name}/{key}": part for key, part in CORRECTION_PARTS.items()}
             out |= {key: getattr(offsets, part) for key, part in parts.items()}
-        for part in (self.experts, self.channels):
+        for part in (self.experts, self.channels, self.effects):
             out |= {} if part is None else part.arrays()
         out["choice"] = np.frombuffer(json.dumps(asdict(self.selection)).encode(), np.uint8)
         return {f"reference_{name}": np.asarray(value) for name, value in out.items()}
@@ -301,6 +305,7 @@ class PureRegimeStatistics:
             form_known=bool(stored.get("form_known", 0)),
             experts=ChannelExperts.from_arrays(stored),
             channels=ChannelStatistics.from_arrays(stored),
+            effects=RecordingEffects.from_arrays(stored),
         )
 
 

@@ -208,6 +208,9 @@ class SeriesBatch:
         for name in names:
             observation = statistics.models[name]
             features = encoded.features(name, statistics.support, statistics.means)
+            if name == CHANNELS and statistics.effects is not None and not causal:
+                differ = statistics.effects.estimate(observation, features)
+                features = differ.added_to(features)
             inflation = observation.noise_inflation(excess)
             if inflation is not None:
                 inflation = inflation[rows]

@@ -99,6 +99,11 @@ CHANNEL_STATISTICS = {
         "still": Field("c", "i", "not negative"),
     }.items()
 }
+#: How recordings differ; absent where that does not matter, and in older models.
+EFFECTS = {
+    "reference_effects/common": Field("q q", values="semidefinite"),
+    "reference_effects/own": Field("K q q", values="semidefinite"),
+}
 #: Arrays that older models lack.
 OPTIONAL = {
     "reference_seed": Field("", "i", "not negative"),
@@ -131,6 +136,8 @@ def check_arrays(record: FitRecord, stored: Mapping[str, np.ndarray]) -> dict[st
         wanted |= {f"{REFERENCE}{n}": row for n, row in _statistics(evidence, config, sizes["q"])}
         if sizes["q"]:
             wanted |= {name: (field, 0) for name, field in _experts(arrays, sizes)}
+            if any(name in arrays for name in EFFECTS):
+                wanted |= {name: (field, 0) for name, field in EFFECTS.items()}
         wanted |= {name: (field, 0) for name, field in OPTIONAL.items() if name in arrays}
         if any(name in arrays for name in CHANNEL_STATISTICS):
             sizes["e"] = 2 * sizes["c"]
