@@ -234,7 +234,7 @@ def statistics_of(
         effects = RecordingEffects.measure(model, found, regime, pieces.groups)
         own = effects.known(model, found, regime, pieces.groups)
         assert found.predictions is not None
-        found.predictions[:] += own[:, None]
+        found.predictions[:] += own[:, None, None]
     return PureRegimeStatistics.of_features(
         features, width, regime, selection, visited, pieces.groups, seed, first, channels, effects
     )

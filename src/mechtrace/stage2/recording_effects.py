@@ -4,12 +4,12 @@ In a recording, mechanism k of the channels predicts
 
     y_t = sum_k alpha_k (m_k(h_t) + b + d_k) + e_t,   b ~ N(0, common),   d_k ~ N(0, own_k),
 
-with offsets that hold throughout: b in all regimes, d_k in regime k alone (one person runs harder
-than another). Their covariances come from the prediction errors of groups by mechanisms that have
-not seen them. The offsets of a new recording are estimated beside alpha, which is unknown: by
-expectation-maximisation, with alpha on a lattice of the simplex that a recording leaves its
-corners for, but does not like to: an offset that makes long stretches pure is more probable than
-regimes that mix in a constant ratio all the time.
+with offsets that hold throughout: b in all regimes, d_k in regime k alone (a fault is more severe
+here than there). Their covariances come from the prediction errors of groups by mechanisms that
+have not seen them. The offsets of a new recording are estimated beside alpha, which is unknown: by
+expectation-maximisation, with alpha on a lattice of the simplex whose corners it does not like to
+leave. So an offset that makes long stretches pure is more probable than regimes that mix in a
+constant ratio all the time. Only b is removed: d_k cannot be told from a share.
 """
 
 from __future__ import annotations
@@ -23,19 +23,21 @@ import numpy as np
 from .observation_models import Features, ObservationModel, known_steps
 
 #: Iterations for covariances, and for the offsets of a recording.
-ROUNDS, ITERATIONS = 30, 12
+ROUNDS, ITERATIONS, CONVERGED = 30, 20, 0.01
 #: Blocks of a recording in which alpha is taken to be constant, at most.
 BLOCKS = 200
 #: States of alpha, at most; with more regimes than these allow, effects are not estimated.
 STATES = 80
 #: Probabilities to stay at a corner of the simplex, and elsewhere, and to go beyond neighbours.
-AT_CORNER, BETWEEN, JUMP = 0.98, 0.8, 0.02
+AT_CORNER, BETWEEN, JUMP = 0.98, 0.5, 0.02
 #: Factor on the noise of rows that nothing explains, and probability to get there.
 UNKNOWN_NOISE, UNKNOWN = 9.0, 1e-4
 #: Quantiles of a share that may stand for 0 and 1, and the least distance between them.
 LOW, HIGH, RANGE = 0.05, 0.95, 0.2
-#: Groups that count as if they had had no effect: covariances of few groups are uncertain.
-SHRINK = 1.0
+#: Rows over which errors are averaged to see how they last.
+STRETCH = 32
+#: Draws of the offsets of a recording, and recordings worked on at once.
+DRAWS, AT_ONCE = 8, 16
 LEAST = 1e-9
 
 
@@ -45,6 +47,7 @@ class RecordingEffects:
 
     common: np.ndarray  # (p, p) of what all regimes share
     own: np.ndarray  # (K, p, p) of what belongs to one regime
+    noise: np.ndarray  # (p, p) of rows, as far as it does not average out over `STRETCH` rows
 
     @classmethod
     def measure(
@@ -52,11 +55,11 @@ class RecordingEffects:
     ) -> RecordingEffects:
         """From features of pure series (n,) by mechanisms that have not seen their group (n,)."""
         mean, rows = mean_errors(features, regime)
+        noise = _lasting(model, features, regime)
         seen = rows > 0
         mean, rows, regime = mean[seen], rows[seen], regime[seen]
         group = np.unique(group[seen], return_inverse=True)[1]
         kinds, p = len(model.means), mean.shape[1]
-        noise = model.noise * model.autocorrelation_time
         # the mean of series of one group and regime, and its noise
         pairs, which = np.unique(np.stack([group, regime]), axis=1, return_inverse=True)
         weight = np.bincount(which, rows)
@@ -89,104 +92,97 @@ class RecordingEffects:
                     count[1 + k] += 1
             found = moments / np.maximum(count, 1)[:, None, None]
             common, own = found[0], found[1:]
-        return cls(_few(common, count[0]), np.stack([_few(o, c) for o, c in zip(own, count[1:], strict=True)]))
+        few = [_few(one, groups) for one, groups in zip(found, count, strict=True)]
+        return cls(few[0], np.stack(few[1:]), noise)
 
     def known(
         self, model: ObservationModel, features: Features, regime: np.ndarray, group: np.ndarray
     ) -> np.ndarray:
-        """Offsets (n, K, p) of pure series of known regime (n,); series of a group share them."""
+        """Offsets b (n, p) of pure series of known regime (n,); those of a group share them."""
         mean, rows = mean_errors(features, regime)
-        noise = model.noise * model.autocorrelation_time
-        kinds, p = self.own.shape[:2]
-        out = np.zeros((len(regime), kinds, p))
+        p = len(self.common)
+        out = np.zeros((len(regime), p))
         for one in np.unique(group):
             mine = np.flatnonzero((group == one) & (rows > 0))
             if not len(mine):
                 continue
-            same = regime[mine][:, None] == regime[mine]
-            prior = np.kron(np.ones(same.shape), self.common)
-            for i, j in zip(*np.nonzero(same), strict=True):
-                prior[i * p : (i + 1) * p, j * p : (j + 1) * p] += self.own[regime[mine[i]]]
-            total = prior + np.kron(np.diag(1 / rows[mine]), noise)
-            fitted = prior @ np.linalg.solve(total, mean[mine].reshape(-1))
-            fitted = fitted.reshape(-1, p)
-            for i, s in enumerate(mine):
-                out[s, :] = fitted[i]
+            total = self._prior(regime[mine]) + np.kron(np.diag(1 / rows[mine]), self.noise)
+            pull = np.kron(np.ones((1, len(mine))), self.common)
+            out[group == one] = pull @ np.linalg.solve(total, mean[mine].reshape(-1))
         return out
 
-    def estimate(
-        self,
-        model: ObservationModel,
-        features: Features,
-        known: np.ndarray | None = None,
-    ) -> Offsets:
-        """Offsets of each recording, of unknown alpha but where `known` (S, T, K) is finite."""
-        values, predictions, doubt = features
-        assert predictions is not None
+    def _prior(self, regime: np.ndarray) -> np.ndarray:
+        """Covariance (n p, n p) of b + d_k of n series of one recording with regimes (n,)."""
+        p = len(self.common)
+        out = np.kron(np.ones((len(regime),) * 2), self.common)
+        for i, j in zip(*np.nonzero(regime[:, None] == regime), strict=True):
+            out[i * p : (i + 1) * p, j * p : (j + 1) * p] += self.own[regime[i]]
+        return out
+
+    def estimate(self, model: ObservationModel, features: Features) -> Offsets:
+        """Offsets of each recording, whose alpha is not known."""
         found = [
-            self._estimate_one(
-                _Blocks.of(model, values[s], predictions[s], None if doubt is None else doubt[s]),
-                None if known is None else known[s],
+            self._estimate(_Blocks.of(model, self.noise, features.of_series(some)))
+            for some in np.array_split(
+                np.arange(len(features.values)), -(-len(features.values) // AT_ONCE)
             )
-            for s in range(len(values))
         ]
-        return Offsets(*(np.stack(part) for part in zip(*found, strict=True)))
+        return Offsets(*(np.concatenate(part) for part in zip(*found, strict=True)))
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Arrays for storage."""
-        return {f"effects/{name}": value for name, value in vars(self).items()}
-
-    @classmethod
-    def from_arrays(cls, stored: dict[str, np.ndarray]) -> RecordingEffects | None:
-        """From stored arrays; None if there are none."""
-        if "effects/common" not in stored:
-            return None
-        return cls(stored["effects/common"], stored["effects/own"])
-
-    def _estimate_one(
-        self, blocks: _Blocks, known: np.ndarray | None
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _estimate(self, blocks: _Blocks) -> tuple[np.ndarray, np.ndarray]:
+        """Offsets b (S, p) of recordings, and draws (S, D, K, p) of what predictions lack."""
         kinds, p = self.own.shape[:2]
-        prior = np.kron(np.ones((kinds, kinds)), self.common)
-        for k in range(kinds):
-            prior[k * p : (k + 1) * p, k * p : (k + 1) * p] += self.own[k]
-        prior += LEAST * np.eye(kinds * p)
-        precision = np.linalg.inv(prior)
-        best: tuple[float, np.ndarray, np.ndarray] | None = None
-        offset = np.zeros((kinds, p))
-        path = blocks.shares(offset)[0]
-        for start in (None, _stretched(path @ lattice(kinds), blocks.weight)):
-            offset = np.zeros((kinds, p))
-            if start is not None:
-                offset, covariance = blocks.offsets(start, start[:, :, None] * start[:, None], precision)
+        precision = np.linalg.inv(self._prior(np.arange(kinds)) + LEAST * np.eye(kinds * p))
+        states = lattice(kinds)
+        series = len(blocks.h)
+        usual = blocks.shares(np.zeros((series, kinds, p)))[0] @ states
+        scores, offsets, paths = [], [], []
+        for start in (usual, _stretched(usual, blocks.weight)):
+            square = start[..., :, None] * start[..., None, :]
+            offset = blocks.offsets(start, square, precision)
             for _ in range(ITERATIONS):
                 path, likelihood = blocks.shares(offset)
-                states = lattice(kinds)
-                before = offset
-                offset, covariance = blocks.offsets(
-                    path @ states, np.einsum("js,sk,sl->jkl", path, states, states), precision
-                )
-                if np.abs(offset - before).max() < 1e-3:
+                before, square = offset, np.einsum("njs,sk,sl->njkl", path, states, states)
+                offset = blocks.offsets(path @ states, square, precision)
+                if np.abs(offset - before).max() < CONVERGED:
                     break
-            flat = offset.reshape(-1)
-            score = blocks.shares(offset)[1] - 0.5 * flat @ precision @ flat
-            if best is None or score > best[0]:
-                best = score, offset, covariance
-        assert best is not None
-        return best[1], best[2]
+            path, likelihood = blocks.shares(offset)
+            flat = offset.reshape(series, -1)
+            scores.append(likelihood - 0.5 * np.einsum("ni,ij,nj->n", flat, precision, flat))
+            offsets.append(offset)
+            paths.append(path)
+        best = np.argmax(scores, axis=0)
+        each = np.arange(series)
+        second = np.exp(np.min(scores, axis=0) - np.max(scores, axis=0))
+        pull = np.kron(np.ones((1, kinds)), self.common) @ precision
+        found = np.stack(offsets, axis=1)  # (S, 2, K, p)
+        b = found[each, best].reshape(series, -1) @ pull.T
+        roots = np.stack([blocks.root(path, precision) for path in paths], axis=1)
+        rng = np.random.default_rng(0)
+        draws = []
+        for place in (np.arange(DRAWS) + 0.5) / DRAWS:
+            mode = np.where(place < 1 / (1 + second), best, 1 - best)
+            random = roots[each, mode] @ rng.standard_normal(kinds * p)
+            draws.append(found[each, mode] + random.reshape(series, kinds, p) - b[:, None])
+        return b, np.stack(draws, axis=1)
 
 
 @dataclass(frozen=True, eq=False)
 class Offsets:
     """Offsets of S recordings, and how well they are known."""
 
-    mean: np.ndarray  # (S, K, p)
-    covariance: np.ndarray  # (S, K p, K p)
+    mean: np.ndarray  # (S, p)
+    errors: np.ndarray  # (S, D, K, p) draws of what the predictions of each regime still lack
 
     def added_to(self, features: Features) -> Features:
         """Features whose predictions hold for these recordings."""
-        assert features.predictions is not None
-        return features._replace(predictions=features.predictions + self.mean[:, None])
+        return shifted(features, self.mean)
+
+
+def shifted(features: Features, offset: np.ndarray) -> Features:
+    """Features whose predictions are shifted by offsets (S, p)."""
+    assert features.predictions is not None
+    return features._replace(predictions=features.predictions + offset[:, None, None])
 
 
 def mean_errors(features: Features, regime: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -201,101 +197,152 @@ def mean_errors(features: Features, regime: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def _few(covariance: np.ndarray, groups: float) -> np.ndarray:
-    """Shrink the covariance of few groups towards its diagonal."""
+    """Covariance of one more group: that of few groups is shrunk to its diagonal and widened."""
     share = groups / (groups + len(covariance))
-    return share * covariance + (1 - share) * np.diag(np.diag(covariance))
+    own = np.diagonal(covariance)
+    own = (groups * own + 2 * np.median(own)) / (groups + 2)
+    wider = (groups + 1) / max(groups - 1, 1)
+    return wider * (share * covariance + (1 - share) * np.diag(own))
+
+
+def _lasting(model: ObservationModel, features: Features, regime: np.ndarray) -> np.ndarray:
+    """Covariance (p, p) of errors times rows over which they are averaged; at least the noise.
+
+    In some directions errors last longer than in others.
+    """
+    values, predictions, _ = features
+    assert predictions is not None
+    own = np.take_along_axis(predictions, regime[:, None, None, None], axis=2)[:, :, 0]
+    known = known_steps(values, predictions)
+    usual = model.noise * model.autocorrelation_time
+    means = []
+    for error, mine in zip(values - own, known, strict=True):
+        rows = error[mine] - error[mine].mean(axis=0) if mine.any() else error[mine]
+        count = len(rows) // STRETCH
+        if count > 1:
+            parts = rows[: count * STRETCH].reshape(count, STRETCH, -1).mean(axis=1)
+            means.append(parts * np.sqrt(STRETCH * count / (count - 1)))
+    if not means:
+        return usual
+    found = np.concatenate(means)
+    root = np.linalg.cholesky(usual)
+    white = np.linalg.solve(root, found.T)
+    values_, axes = np.linalg.eigh(white @ white.T / len(found))
+    share = len(found) / (len(found) + len(usual))
+    longer = np.maximum(share * values_ + (1 - share), 1.0)
+    return np.asarray(root @ (axes * longer) @ axes.T @ root.T)
 
 
 @dataclass(frozen=True, eq=False)
 class _Blocks:
-    """Sums over blocks of rows of one recording, from which likelihoods of alpha follow."""
+    """Sums over J blocks of rows of S recordings, from which likelihoods of alpha follow."""
 
-    A: np.ndarray  # (J, p, p) precision of the rows
-    y: np.ndarray  # (J, p) precision times values
-    M: np.ndarray  # (J, p, K) precision times predictions
-    G: np.ndarray  # (J, K, K)
-    h: np.ndarray  # (J, K)
-    square: np.ndarray  # (J,)
-    weight: np.ndarray  # (J,) rows
+    A: np.ndarray  # (S, J, p, p) precision of the rows
+    y: np.ndarray  # (S, J, p) precision times values
+    M: np.ndarray  # (S, J, p, K) precision times predictions
+    G: np.ndarray  # (S, J, K, K)
+    h: np.ndarray  # (S, J, K)
+    square: np.ndarray  # (S, J)
+    weight: np.ndarray  # (S, J) rows
 
     @classmethod
-    def of(
-        cls,
-        model: ObservationModel,
-        values: np.ndarray,
-        predictions: np.ndarray,
-        doubt: np.ndarray | None,
-    ) -> _Blocks:
-        """From values (T, p), predictions (T, K, p) and doubt (T, p) of one recording."""
+    def of(cls, model: ObservationModel, noise: np.ndarray, features: Features) -> _Blocks:
+        """From features of recordings; `noise` (p, p) as it adds up over many rows."""
+        values, predictions, doubt = features
+        assert predictions is not None
         known = known_steps(values, predictions)
         sure = np.broadcast_to(np.asarray(model.certainty(doubt)), values.shape)
-        root = np.linalg.cholesky(np.linalg.inv(model.noise) / model.autocorrelation_time)
-        u = np.where(known[:, None], values, 0.0) * sure @ root
-        m = np.where(known[:, None, None], predictions, 0.0) * sure[:, None] @ root
-        scaled = np.where(known[:, None, None], sure[:, :, None] * root, 0.0)  # (T, p, w)
-        length = -(-len(values) // BLOCKS)
-        first = np.arange(0, len(values), length)
+        root = np.linalg.cholesky(np.linalg.inv(noise))
+        u = np.where(known[..., None], values, 0.0) * sure @ root
+        m = np.where(known[..., None, None], predictions, 0.0) * sure[:, :, None] @ root
+        scaled = np.where(known[..., None, None], sure[..., None] * root, 0.0)  # (S, T, p, w)
+        steps = values.shape[1]
+        first = np.arange(0, steps, -(-steps // BLOCKS))
 
         def total(part: np.ndarray) -> np.ndarray:
-            return np.asarray(np.add.reduceat(part, first, axis=0))
+            return np.asarray(np.add.reduceat(part, first, axis=1))
 
         return cls(
-            total(np.einsum("tpw,tqw->tpq", scaled, scaled)),
-            total(np.einsum("tpw,tw->tp", scaled, u)),
-            total(np.einsum("tpw,tkw->tpk", scaled, m)),
-            total(np.einsum("tkw,tlw->tkl", m, m)),
-            total(np.einsum("tkw,tw->tk", m, u)),
-            total((u**2).sum(axis=1)),
+            total(scaled @ scaled.mT),
+            total(np.einsum("ntpw,ntw->ntp", scaled, u)),
+            total(scaled @ m.mT),
+            total(m @ m.mT),
+            total(np.einsum("ntkw,ntw->ntk", m, u)),
+            total((u**2).sum(axis=2)),
             total(known.astype(float)),
         )
 
-    def shares(self, offset: np.ndarray) -> tuple[np.ndarray, float]:
-        """Posterior (J, states) of alpha on the lattice, given offsets (K, p), and log likelihood.
+    def shares(self, offset: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Posterior (S, J, N) of alpha on the lattice and log likelihood, given b + d_k (S, K, p).
 
         Rows that nothing explains count for nothing.
         """
-        states = lattice(len(offset))
-        f = states @ offset  # (N, p)
-        quadratic = self.square[:, None] - 2 * self.h @ states.T
-        quadratic = quadratic + np.einsum("sk,jkl,sl->js", states, self.G, states, optimize=True)
-        quadratic -= 2 * (self.y @ f.T)
-        quadratic += 2 * np.einsum("sp,jpk,sk->js", f, self.M, states, optimize=True)
-        quadratic += np.einsum("sp,jpq,sq->js", f, self.A, f, optimize=True)
-        least = quadratic.min(axis=1)
-        unknown = least / UNKNOWN_NOISE + self.weight * self.y.shape[1] * np.log(UNKNOWN_NOISE)
-        emission = -0.5 * np.concatenate([quadratic, unknown[:, None]], axis=1)
-        posterior, likelihood = _forward_backward(emission, _transitions(len(offset)))
-        return posterior[:, :-1], likelihood
+        states = lattice(offset.shape[1])
+        f = states @ offset  # (S, N, p)
+        quadratic = self.square[..., None] - 2 * self.h @ states.T
+        outer = (states[:, :, None] * states[:, None]).reshape(len(states), -1)
+        quadratic += self.G.reshape(*self.h.shape[:2], -1) @ outer.T
+        quadratic -= 2 * self.y @ f.mT
+        quadratic += 2 * np.einsum("nsp,njpk,sk->njs", f, self.M, states, optimize=True)
+        power = (f[..., :, None] * f[..., None, :]).reshape(*f.shape[:2], -1)
+        quadratic += self.A.reshape(*self.h.shape[:2], -1) @ power.mT
+        least, rows = quadratic.min(axis=2), self.weight * self.y.shape[2]
+        unknown = least / UNKNOWN_NOISE + rows * np.log(UNKNOWN_NOISE)
+        emission = -0.5 * np.concatenate([quadratic, unknown[..., None]], axis=2)
+        posterior, likelihood = _forward_backward(emission, _transitions(offset.shape[1]))
+        return posterior[..., :-1], likelihood
 
-    def offsets(
-        self, mean: np.ndarray, square: np.ndarray, precision: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Posterior mean (K, p) and covariance (K p, K p) of offsets, given moments of alpha."""
-        kinds, p = mean.shape[1], self.y.shape[1]
-        total = np.einsum("jkl,jpq->kplq", square, self.A).reshape(kinds * p, -1)
-        pull = np.einsum("jk,jp->kp", mean, self.y) - np.einsum("jkl,jpl->kp", square, self.M)
-        covariance = np.linalg.inv(total + precision)
-        return (covariance @ pull.reshape(-1)).reshape(kinds, p), covariance
+    def offsets(self, mean: np.ndarray, square: np.ndarray, precision: np.ndarray) -> np.ndarray:
+        """Posterior mean (S, K, p) of b + d_k, given moments of alpha (S, J, K), (S, J, K, K)."""
+        series, _, kinds = mean.shape
+        pull = mean.mT @ self.y - np.einsum("njkl,njpl->nkp", square, self.M, optimize=True)
+        found = np.linalg.solve(self._information(square, self.A) + precision,
+                                pull.reshape(series, -1, 1))  # fmt: skip
+        return found.reshape(series, kinds, -1)
+
+    def root(self, path: np.ndarray, precision: np.ndarray) -> np.ndarray:
+        """Root (S, K p, K p) of the covariance of b + d_k, given a posterior of alpha (S, J, N).
+
+        Between the corners alpha can follow an offset: rows there say nothing of directions in
+        which predictions of the regimes differ.
+        """
+        states = lattice(self.h.shape[2])
+        square = np.einsum("njs,sk,sl->njkl", path, states, states, optimize=True)
+        inner = 1 - path[..., states.max(axis=1) > 1 - LEAST].sum(axis=2)
+        A = self.A + LEAST * np.eye(self.A.shape[2])
+        D = np.linalg.solve(A, self.M)
+        D = D[..., 1:] - D[..., :1]
+        lost = A @ D @ np.linalg.pinv(D.mT @ A @ D, hermitian=True) @ (A @ D).mT
+        total = self._information(square, A - inner[..., None, None] * lost) + precision
+        values, axes = np.linalg.eigh(0.5 * (total + total.mT))
+        return np.asarray(axes / np.sqrt(np.maximum(values, LEAST))[:, None])
+
+    def _information(self, square: np.ndarray, A: np.ndarray) -> np.ndarray:
+        """Sum over the blocks (S, K p, K p) of alpha alpha' (x) A."""
+        series, blocks, kinds, p = *self.h.shape, A.shape[2]
+        flat = square.reshape(series, blocks, -1).mT @ A.reshape(series, blocks, -1)
+        parts = flat.reshape(series, kinds, kinds, p, p).transpose(0, 1, 3, 2, 4)
+        return parts.reshape(series, kinds * p, kinds * p)
 
 
 def _forward_backward(
     emission: np.ndarray, transitions: np.ndarray
-) -> tuple[np.ndarray, float]:
-    """Posterior (J, N) of hidden states and the log likelihood, from log emissions (J, N)."""
-    top = emission.max(axis=1)
-    likely = np.exp(emission - top[:, None])
-    forward, scale = np.empty_like(likely), np.empty(len(likely))
-    state = np.full(likely.shape[1], 1 / likely.shape[1])
-    for j, one in enumerate(likely):
-        state = (state @ transitions if j else state) * one
-        scale[j] = state.sum()
-        state = state / scale[j]
-        forward[j] = state
-    back = np.ones(likely.shape[1])
-    for j in range(len(likely) - 1, 0, -1):
-        back = transitions @ (likely[j] * back) / scale[j]
-        forward[j - 1] *= back
-    return forward, float((np.log(scale) + top).sum())
+) -> tuple[np.ndarray, np.ndarray]:
+    """Posterior (S, J, N) of hidden states and log likelihoods (S,), from log emissions."""
+    top = emission.max(axis=2)
+    likely = np.exp(emission - top[..., None])
+    forward, scale = np.empty_like(likely), np.empty(top.shape)
+    state = np.full((len(likely), likely.shape[2]), 1 / likely.shape[2])
+    for j in range(likely.shape[1]):
+        state = (state @ transitions if j else state) * likely[:, j]
+        scale[:, j] = state.sum(axis=1)
+        state = state / scale[:, j, None]
+        forward[:, j] = state
+    back = np.ones_like(state)
+    for j in range(likely.shape[1] - 1, 0, -1):
+        back = (likely[:, j] * back) @ transitions.T / scale[:, j, None]
+        forward[:, j - 1] *= back
+    return forward, (np.log(scale) + top).sum(axis=1)
 
 
 @cache
@@ -334,12 +381,16 @@ def _transitions(kinds: int) -> np.ndarray:
 
 
 def _stretched(shares: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Shares (J, K) rescaled so that those that vary reach 0 and 1."""
-    seen = weight > 0
-    low, high = np.quantile(shares[seen], [LOW, HIGH], axis=0) if seen.any() else (0.0, 1.0)
-    wide = high - low > RANGE
-    scaled = np.where(wide, np.clip((shares - low) / np.where(wide, high - low, 1.0), 0, 1), 0.0)
-    if not wide.any():
-        return np.eye(shares.shape[1])[shares.mean(axis=0).argmax()] * np.ones_like(shares)
-    total = scaled.sum(axis=1, keepdims=True)
-    return np.where(total > LEAST, scaled / np.maximum(total, LEAST), 1 / shares.shape[1])
+    """Corners (S, J, K) nearest to shares that are rescaled so that those that vary reach 0, 1."""
+    out = np.zeros_like(shares)
+    for one, seen, rows in zip(out, shares, weight > 0, strict=True):
+        if not rows.any():
+            continue
+        low, high = np.quantile(seen[rows], [LOW, HIGH], axis=0)
+        wide = high - low > RANGE
+        scaled = np.where(wide, (seen - low) / np.where(wide, high - low, 1.0), 0.0)
+        nearest = scaled.argmax(axis=1) if wide.any() else seen.mean(axis=0).argmax()
+        one[rows] = np.eye(shares.shape[2])[nearest][rows] if wide.any() else 0.0
+        if not wide.any():
+            one[rows, nearest] = 1.0
+    return out

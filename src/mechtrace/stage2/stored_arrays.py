@@ -103,6 +103,7 @@ CHANNEL_STATISTICS = {
 EFFECTS = {
     "reference_effects/common": Field("q q", values="semidefinite"),
     "reference_effects/own": Field("K q q", values="semidefinite"),
+    "reference_effects/noise": Field("q q", values="definite"),
 }
 #: Arrays that older models lack.
 OPTIONAL = {
