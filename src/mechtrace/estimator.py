@@ -16,7 +16,7 @@ from .fitted import FittedModel
 
 if TYPE_CHECKING:
     from .identifiability import Axes
-    from .stage1.fit_record import FitRecord
+    from .stage1.fit_record import FitRecord, GroupsRecord
     from .stage1.fit_run import FitRun
     from .stage2.pure_statistics import PureRegimeStatistics
 
@@ -199,6 +199,7 @@ device, graph
             record,
             evidence=decode(EvidenceRecord, plain(statistics.selection)),
             axes=decode(AxesRecord, plain(axes.facts())),
+            groups=_groups(statistics),
         )
         return self._adopt_run(run, record, axes, statistics)
 
@@ -250,7 +251,10 @@ device, graph
         statistics = replace(statistics, form_known=form_known)
         evidence = decode(EvidenceRecord, plain(statistics.selection))
         return self._adopt_run(
-            run, replace(self.record_, evidence=evidence), self.axes_, statistics
+            run,
+            replace(self.record_, evidence=evidence, groups=_groups(statistics)),
+            self.axes_,
+            statistics,
         )
 
     def _adopt_run(
@@ -265,6 +269,14 @@ device, graph
 
         axes = axes or Axes.unaligned(run.config.model.latents)
         return self._adopt(StoredModel(run.model, record, axes, statistics, run.frontend))
+
+
+def _groups(statistics: PureRegimeStatistics) -> GroupsRecord | None:
+    """Record of the groups in which statistics were measured; None without groups."""
+    from .stage1.fit_record import GroupsRecord
+
+    count = len(set(statistics.group.tolist()))
+    return GroupsRecord(count, statistics.effects is not None) if count else None
 
 
 def load(path: str | Path) -> Trace:

@@ -19,10 +19,10 @@ from ..stage1.vae import SequentialVAE
 from ..vision.observable_subspace import observable_subspace
 from .channel_experts import MOST_ROWS, ChannelExperts, ChannelRows
 from .channel_statistics import ChannelStatistics
+from .effect_selection import select_effects
 from .model_selection import select_models
 from .observation_models import CHANNELS, Features, ObservationModel, candidates
 from .pure_statistics import PureRegimeStatistics, PureRows
-from .recording_effects import RecordingEffects
 from .series_batch import EncodedSeries
 
 #: Rows that are read and encoded at once.
@@ -40,7 +40,6 @@ SOME_DOUBT, MOST_DOUBT, MORE_DOUBT = 0.15, 1.0, 5.0
 #: Autocorrelation time (steps) of the errors of mechanisms, beyond which the channels' past is not
 #: the state. It is 1.0 in all systems of the zoo and on a pump rig, 2.5 to 2.9 in human gait.
 LONG_ERRORS = 1.5
-EFFECTS_ON = True
 #: Folds of groups, at most.
 MOST_FOLDS = 8
 #: Numbers in the latents of all labelled series that tell where the experts were trained.
@@ -228,13 +227,13 @@ def statistics_of(
         unseen=unseen, apart=apart, doubtful=doubtful, hidden=hidden,
     )  # fmt: skip
     effects = None
-    if EFFECTS_ON and CHANNELS in selection.selected and pieces.groups is not None and fold is not None:
+    if fold is not None and pieces.groups is not None and CHANNELS in selection.selected:
         found = features(CHANNELS)
-        model = ObservationModel.measure(CHANNELS, found.values, found.predictions, regime)
-        effects = RecordingEffects.measure(model, found, regime, pieces.groups)
-        own = effects.known(model, found, regime, pieces.groups)
-        assert found.predictions is not None
-        found.predictions[:] += own[:, None, None]
+        effects = select_effects(found, regime, pieces.groups, seed)
+        if effects is not None:
+            own = effects.known(found, regime, pieces.groups)
+            assert found.predictions is not None
+            found.predictions[:] += own[:, None, None]
     return PureRegimeStatistics.of_features(
         features, width, regime, selection, visited, pieces.groups, seed, first, channels, effects
     )

@@ -7,7 +7,7 @@ support of the latents on all labelled rows.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, cast
 
@@ -203,9 +203,12 @@ class PureRegimeStatistics:
         )
 
     def combination(
-        self, names: tuple[str, ...] | None
+        self, names: tuple[str, ...] | None, *, removed: bool = False
     ) -> tuple[list[ObservationModel], BasisCorrection]:
-        """Observation models by name (None: the selected ones) and their basis correction."""
+        """Observation models by name (None: the selected ones) and their basis correction.
+
+        Unless offsets of recordings are `removed`, they widen the intervals.
+        """
         wanted = self.selection.selected if names is None else names
         if joined(wanted) not in self.offsets:
             for name in wanted:
@@ -215,7 +218,11 @@ class PureRegimeStatistics:
                 f"the evidence {joined(wanted)!r} was not measured when this model was fitted",
                 fix=f"use one of {offered}",
             )
-        return [self.models[name] for name in wanted], self.offsets[joined(wanted)]
+        correction = self.offsets[joined(wanted)]
+        if self.effects is not None and CHANNELS in wanted and not removed:
+            more = self.effects.shares
+            correction = replace(correction, series_covariance=correction.series_covariance + more)
+        return [self.models[name] for name in wanted], correction
 
     @cached_property
     def tested(self) -> ObservationModel:

@@ -104,6 +104,7 @@ EFFECTS = {
     "reference_effects/common": Field("q q", values="semidefinite"),
     "reference_effects/own": Field("K q q", values="semidefinite"),
     "reference_effects/noise": Field("q q", values="definite"),
+    "reference_effects/shares": Field("K K", values="semidefinite"),
 }
 #: Arrays that older models lack.
 OPTIONAL = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -32,14 +33,14 @@ def read(folder: PathLike | None = None, *, gap: float | None = None) -> Recordi
     values, marks, times, names = [], [], [], []
     for path in files:
         table = _table(path)
-        channels = [name for name in table if name not in ("datetime", *MARKS)]
+        channels = [str(name) for name in table if name not in ("datetime", *MARKS)]
         time = pd.to_datetime(table["datetime"])
         times.append((time - time.iloc[0]).dt.total_seconds().to_numpy())
         values.append(table[channels].to_numpy(float))
         known = table.reindex(columns=MARKS, fill_value=0.0)
         marks.append(known.to_numpy(float))
         names.append(f"{path.parent.name}/{path.stem}")
-    about = {"time": times, "names": names, "gap": gap, "source": f"{len(files)} experiments"}
+    about: dict[str, Any] = {"time": times, "names": names, "gap": gap}
     panel = Panel.from_arrays(values, channels=channels, **about)
     return Recordings(panel, Panel.from_arrays(marks, channels=MARKS, **about))
 

@@ -169,9 +169,7 @@ def _training_panel(panel: Panel, parts: Sequence[Part]) -> Panel:
     )
 
 
-def _scored(
-    test: Recordings, number: int, method: str, path: Trajectory
-) -> list[dict[str, Any]]:
+def _scored(test: Recordings, number: int, method: str, path: Trajectory) -> list[dict[str, Any]]:
     """Scores of one experiment: as a valve, as imbalance and as an unknown fault."""
     name = str(test.panel.names[number])
     anomaly, marks = (test.column(kind)[number] for kind in skab.MARKS)
@@ -183,7 +181,8 @@ def _scored(
     if name in IMBALANCE:
         values = test.panel.to_arrays()[number]
         true = course(values[:, 0], marks)
-        return [about | imbalance_score(_curves(path, "imbalance")[0], true, marks), about | unknown]
+        score = imbalance_score(_curves(path, "imbalance")[0], true, marks)
+        return [about | score, about | unknown]
     return [about | unknown]
 
 

@@ -120,7 +120,8 @@ COLUMNS = (
     ("AUC", "auc"), ("F1", "f1"), ("spread", "f1_spread"), ("false alarms", "false_alarms"),
     ("missed", "missed"), ("before", "before"), ("steady", "steady"), ("after", "after"),
     ("clean", "clean"), ("cover", "cover"), ("width", "width"),
-    ("course", "imbalance_corr"), ("unknown", "flagged_fault"), ("flagged normal", "flagged_normal"),
+    ("course", "imbalance_corr"), ("unknown", "flagged_fault"),
+    ("flagged normal", "flagged_normal"),
 )  # fmt: skip
 
 
