@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
+import warnings
+
 import numpy as np
 import pytest
 
+import mechtrace as mt
+from mechtrace.errors import FitWarning
+from mechtrace.stage1.fit_record import FitRecord, GroupsRecord, model_card
 from mechtrace.stage2.effect_selection import select_effects
 from mechtrace.stage2.inference import state_space
 from mechtrace.stage2.observation_models import CHANNELS, Features, ObservationModel
@@ -12,6 +19,7 @@ from mechtrace.stage2.recording_effects import RecordingEffects
 
 #: Deviation of offsets of groups, in units of the noise, and distance of two regimes.
 OFFSET, APART, ROWS, GROUPS = 1.0, 3.0, 120, 12
+SMALL = {"latents": 3, "hidden": 16, "steps": 250, "batch": 12, "align": False}
 
 
 def panel(rng, groups=GROUPS, offset=OFFSET, alpha=None):
@@ -117,3 +125,82 @@ def test_storage_keeps_everything(learned):
     for name, value in vars(effects).items():
         np.testing.assert_array_equal(getattr(again, name), value)
     assert RecordingEffects.from_arrays({}) is None
+
+
+# --- from a fit to an answer ------------------------------------------------------------------
+
+
+def machines(rng, alpha, offsets):
+    """x_t = 0.3 x_{t-1} + (2 alpha, 0, 0) + noise, read by machines with offsets (N, 3)."""
+    values = np.zeros((len(offsets), len(alpha), 3))
+    for t in range(1, len(alpha)):
+        pull = np.array([2 * alpha[t], 0.0, 0.0])
+        values[:, t] = 0.3 * values[:, t - 1] + pull + rng.standard_normal((len(offsets), 3))
+    return values + offsets[:, None]
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    rng = np.random.default_rng(7)
+    offsets = 1.5 * rng.standard_normal((10, 3))
+    parts = [machines(rng, np.full(120, share), offsets)[:, 20:] for share in (0.0, 1.0)]
+    panel = mt.Panel.from_arrays(
+        np.concatenate(parts),
+        regime=["a"] * 10 + ["b"] * 10,
+        groups=[f"m{i}" for i in range(10)] * 2,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FitWarning)
+        return mt.Trace(**SMALL).fit(panel, progress=False)
+
+
+@pytest.fixture(scope="module")
+def new():
+    alpha = np.clip((np.arange(160) - 70) / 20, 0, 1)
+    rng = np.random.default_rng(8)
+    offsets = 1.5 * rng.standard_normal((6, 3))
+    return mt.Panel.from_arrays(machines(rng, alpha, offsets)), alpha
+
+
+def test_a_fit_removes_offsets_and_says_so(fitted, new):
+    panel, alpha = new
+    assert fitted.statistics_.effects is not None
+    assert "offset of each recording is estimated" in fitted.card_
+    bare = copy.copy(fitted)
+    bare.statistics_ = dataclasses.replace(fitted.statistics_, effects=None)
+
+    def error(model):
+        return np.mean([np.nanmean(np.abs(p.alpha[:, 1] - alpha)) for p in model.recover(panel)])
+
+    assert error(fitted) < 0.8 * error(bare)
+    inside = [
+        (path.lower[10:, 1] <= alpha[10:]) & (alpha[10:] <= path.upper[10:, 1])
+        for path in fitted.recover(panel)
+    ]
+    assert np.mean(inside) > 0.8
+
+
+def test_a_stored_model_answers_alike(fitted, new, tmp_path):
+    fitted.save(tmp_path / "m.mechtrace")
+    again = mt.load(tmp_path / "m.mechtrace")
+    for one, other in zip(fitted.recover(new[0]), again.recover(new[0]), strict=True):
+        np.testing.assert_array_equal(one.alpha, other.alpha)
+        np.testing.assert_array_equal(one.upper, other.upper)
+    assert again.card_ == fitted.card_
+
+
+def test_a_causal_answer_knows_no_offset_and_says_so(fitted, new):
+    one = new[0][:1]
+    causal, whole = fitted.recover(one, causal=True), fitted.recover(one)
+    stream = fitted.stream()
+    rows = [stream.update(row) for row in one.values]
+    np.testing.assert_allclose(np.stack([row.alpha for row in rows]), causal.alpha, atol=1e-9)
+    np.testing.assert_allclose(np.stack([row.upper for row in rows]), causal.upper, atol=1e-9)
+    width = [np.nanmean(path.upper - path.lower) for path in (causal, whole)]
+    assert width[0] > width[1]
+
+
+def test_one_group_says_nothing_of_others(fitted):
+    record = dataclasses.replace(fitted.record_, groups=GroupsRecord(1, False))
+    assert "nothing is known of others" in model_card(record)
+    assert FitRecord.from_dict(record.to_dict()).groups == GroupsRecord(1, False)
