@@ -262,8 +262,8 @@ def _upgraded(archive: Archive, schema: int) -> Archive:
                 ]
         if "evidence" in meta:
             text = json.dumps(meta["evidence"]).replace('"blocks"', '"selected"')
-            for old, new in (("conditional(", "prediction("), ("moments(", "window_moments(")):
-                text = text.replace(old, new)
+            for old, new in (("conditional", "prediction"), ("moments", "window_moments")):
+                text = re.sub(rf"\b{old}\(", f"{new}(", text)
             meta["evidence"] = json.loads(text)
     return Archive(archive.kind, meta, tensors, arrays, archive.card)
 
