@@ -51,3 +51,12 @@ def test_offsets_given_the_shares_are_those_of_a_regression():
     found = blocks.offsets(alpha, alpha[..., :, None] * alpha[..., None, :], 1e-6 * np.eye(4))
     np.testing.assert_allclose(found[0, 0], values[0, :50].mean(axis=0), atol=1e-4)
     np.testing.assert_allclose(found[0, 1], values[0, 50:].mean(axis=0) - [4, 0], atol=1e-4)
+
+
+def test_long_recordings_are_summed_in_pieces(monkeypatch):
+    values = np.random.default_rng(2).standard_normal((2, 450, 2))
+    whole = blocks_of(values)
+    monkeypatch.setattr("mechtrace.stage2.share_lattice.AT_ONCE", 40)
+    for name, part in vars(blocks_of(values)).items():
+        np.testing.assert_allclose(part, getattr(whole, name), atol=1e-9)
+    assert whole.weight.shape == (2, 150)

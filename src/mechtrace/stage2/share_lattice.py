@@ -18,6 +18,8 @@ from .observation_models import Features, ObservationModel, known_steps
 
 #: Blocks of a recording in which alpha is taken to be constant, at most.
 BLOCKS = 200
+#: Rows of all recordings that are worked on at once, about.
+AT_ONCE = 1 << 15
 #: States of alpha, at most; with more regimes than these allow, effects are not estimated.
 STATES = 80
 #: Probabilities to stay at a corner of the simplex, and elsewhere, and to go beyond neighbours.
@@ -43,6 +45,21 @@ class Blocks:
     @classmethod
     def of(cls, model: ObservationModel, noise: np.ndarray, features: Features) -> Blocks:
         """From features of recordings; `noise` (p, p) as it adds up over many rows."""
+        steps = features.values.shape[1]
+        size = -(-steps // BLOCKS)
+        # rows worked on at once are whole blocks
+        chunk = size * max(1, AT_ONCE // (size * len(features.values)))
+        parts = [
+            cls._sums(model, noise, features.of_steps(slice(first, first + chunk)), size)
+            for first in range(0, steps, chunk)
+        ]
+        return cls(*(np.concatenate(part, axis=1) for part in zip(*parts, strict=True)))
+
+    @classmethod
+    def _sums(
+        cls, model: ObservationModel, noise: np.ndarray, features: Features, size: int
+    ) -> tuple[np.ndarray, ...]:
+        """Sums over blocks of `size` rows."""
         values, predictions, doubt = features
         assert predictions is not None
         known = known_steps(values, predictions)
@@ -51,13 +68,12 @@ class Blocks:
         u = np.where(known[..., None], values, 0.0) * sure @ root
         m = np.where(known[..., None, None], predictions, 0.0) * sure[:, :, None] @ root
         scaled = np.where(known[..., None, None], sure[..., None] * root, 0.0)  # (S, T, p, w)
-        steps = values.shape[1]
-        first = np.arange(0, steps, -(-steps // BLOCKS))
+        first = np.arange(0, values.shape[1], size)
 
         def total(part: np.ndarray) -> np.ndarray:
             return np.asarray(np.add.reduceat(part, first, axis=1))
 
-        return cls(
+        return (
             total(scaled @ scaled.mT),
             total(np.einsum("ntpw,ntw->ntp", scaled, u)),
             total(scaled @ m.mT),
