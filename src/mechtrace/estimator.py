@@ -17,7 +17,7 @@ from .fitted import FittedModel
 
 if TYPE_CHECKING:
     from .identifiability import Axes
-    from .stage1.fit_record import FitRecord
+    from .stage1.fit_record import FitRecord, GroupsRecord
     from .stage1.fit_run import FitRun
     from .stage2.pure_statistics import PureRegimeStatistics
 
@@ -203,6 +203,7 @@ device, graph
             evidence=decode(EvidenceRecord, plain(statistics.selection)),
             axes=decode(AxesRecord, plain(axes.facts())),
             origin=OriginRecord(f"{datetime.now(UTC):%Y-%m-%d %H:%M}"),
+            groups=_groups(statistics),
         )
         return self._adopt_run(run, record, axes, statistics)
 
@@ -257,7 +258,10 @@ device, graph
         statistics = replace(statistics, form_known=form_known)
         evidence = decode(EvidenceRecord, plain(statistics.selection))
         return self._adopt_run(
-            run, replace(self.record_, evidence=evidence), self.axes_, statistics
+            run,
+            replace(self.record_, evidence=evidence, groups=_groups(statistics)),
+            self.axes_,
+            statistics,
         )
 
     def _adopt_run(
@@ -272,6 +276,14 @@ device, graph
 
         axes = axes or Axes.unaligned(run.config.model.latents)
         return self._adopt(StoredModel(run.model, record, axes, statistics, run.frontend))
+
+
+def _groups(statistics: PureRegimeStatistics) -> GroupsRecord | None:
+    """Record of the groups in which statistics were measured; None without groups."""
+    from .stage1.fit_record import GroupsRecord
+
+    count = len(set(statistics.group.tolist()))
+    return GroupsRecord(count, statistics.effects is not None) if count else None
 
 
 def load(path: str | Path) -> Trace:

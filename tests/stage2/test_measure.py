@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from mechtrace.config import RunConfig
+from mechtrace.data import Runs
 from mechtrace.stage1 import encoding
 from mechtrace.stage1.fit_run import FitRun
 from mechtrace.stage2 import measure
@@ -53,3 +54,24 @@ def test_each_row_is_encoded_once_and_each_model_predicts_once(monkeypatch, pane
     assert sum(rows) == (run.runs[0] + run.runs[1]).rows
     assert len(horizons) == len(set(horizons))
     assert {f"prediction({h})" for h in horizons} <= set(statistics.models)
+
+
+def runs_of(series, group=None):
+    series = np.asarray(series)
+    start = 50 * np.arange(len(series))
+    regime = np.arange(len(series)) % 2
+    groups = None if group is None else np.asarray(group)
+    return Runs(start, np.full(len(series), 50), series, regime, groups)
+
+
+def test_groups_are_left_out_or_each_of_a_few_recordings():
+    named = measure.Folds.of(runs_of(range(40), np.repeat(["a", "b", "c", "d"], 10)))
+    assert named.groups.tolist() == ["a", "b", "c", "d"]
+    assert named.fold.tolist() == [0, 1, 2, 3]
+    few = runs_of(np.repeat(np.arange(12), 2))  # recordings that change their regime
+    folds = measure.Folds.of(few)
+    assert len(folds.groups) == 12
+    assert folds.fold.max() == measure.MOST_FOLDS - 1
+    assert folds.number(few)[:4].tolist() == [0, 0, 1, 1]
+    assert measure.Folds.of(runs_of(range(measure.FEW_RECORDINGS + 1))) is None
+    assert measure.Folds.of(runs_of(range(3))) is None  # one regime has a single recording

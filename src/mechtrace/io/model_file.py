@@ -265,8 +265,8 @@ def _upgraded(archive: Archive, schema: int) -> Archive:
                 ]
         if "evidence" in meta:
             text = json.dumps(meta["evidence"]).replace('"blocks"', '"selected"')
-            for old, new in (("conditional(", "prediction("), ("moments(", "window_moments(")):
-                text = text.replace(old, new)
+            for old, new in (("conditional", "prediction"), ("moments", "window_moments")):
+                text = re.sub(rf"\b{old}\(", f"{new}(", text)
             meta["evidence"] = json.loads(text)
     if schema < 4 and "preparation" in meta:  # the time zone of dates
         meta["preparation"] = {"zone": None} | meta["preparation"]

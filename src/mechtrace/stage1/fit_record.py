@@ -94,6 +94,14 @@ class EvidenceRecord:
 
 
 @dataclass(frozen=True)
+class GroupsRecord:
+    """Groups in which it was measured what is normal, and whether recordings have offsets."""
+
+    count: Count
+    offsets: bool
+
+
+@dataclass(frozen=True)
 class AxisRecord:
     """The verdict on one latent."""
 
@@ -182,6 +190,7 @@ class FitRecord:
     refit: RefitRecord | None = None
     origin: OriginRecord | None = None  # files of versions before it have none
     sizes: SizesRecord | None = None  # those that the data chose
+    groups: GroupsRecord | None = None
 
     @property
     def row_shape(self) -> tuple[int, ...]:
@@ -243,6 +252,7 @@ _SECTIONS = {
     "refit": "refit",
     "origin": "origin",
     "sizes": "sizes",
+    "groups": "groups",
 }
 
 
@@ -347,6 +357,8 @@ def model_card(record: FitRecord) -> str:
         )  # fmt: skip
     if record.evidence is not None:
         lines.append(f"- alpha(t) is recovered from {' + '.join(record.evidence.selected)}")
+    if record.groups is not None:
+        lines.append(_about_groups(record.groups))
     return "\n".join([*lines, "", *_about_axes(record.axes)])
 
 
@@ -372,6 +384,22 @@ def _about_sizes(sizes: SizesRecord | None) -> list[str]:
             f"- {sizes.pruned} more latents carried nothing and were taken out after training"
         )
     return lines
+
+
+def _about_groups(groups: GroupsRecord) -> str:
+    """Where it was measured what is normal."""
+    if groups.count < 2:
+        return (
+            "- All recordings are of one group, so nothing is known of others (machines, people,"
+            " days): intervals and alarms hold for this group alone."
+        )
+    offsets = (
+        "A constant offset of each recording is estimated and removed, which lowers the error in"
+        " groups left out."
+        if groups.offsets
+        else "No offset of a recording is removed: it does not clearly help in groups left out."
+    )
+    return f"- What is normal was measured in {groups.count} groups. {offsets}"
 
 
 def _about_axes(axes: AxesRecord | None) -> list[str]:

@@ -26,6 +26,7 @@ from ..stage1.vae import SequentialVAE
 from ..vision.observable_subspace import observable_subspace
 from .channel_experts import MOST_ROWS, ChannelExperts, ChannelRows
 from .channel_statistics import ChannelStatistics
+from .effect_selection import select_effects
 from .model_selection import select_models
 from .observation_models import CHANNELS, Features, ObservationModel, candidates, parse
 from .pure_statistics import PureRegimeStatistics, PureRows
@@ -48,8 +49,8 @@ SOME_DOUBT, MOST_DOUBT, MORE_DOUBT = 0.15, 1.0, 5.0
 #: Autocorrelation time (steps) of the errors of mechanisms, beyond which the channels' past is not
 #: the state. It is 1.0 in all systems of the zoo and on a pump rig, 2.5 to 2.9 in human gait.
 LONG_ERRORS = 1.5
-#: Folds of groups, at most.
-MOST_FOLDS = 8
+#: Folds of groups, at most; and recordings up to which each is a group where none are named.
+MOST_FOLDS, FEW_RECORDINGS = 8, 16
 #: Numbers in the latents of all labelled series that tell where the experts were trained.
 VISITED_SIZE = 1 << 22
 
@@ -88,34 +89,44 @@ def measure_statistics(run: FitRun) -> PureRegimeStatistics:
         visited = pure_rows(model, panel, labelled, stretches, (measured, latents.mean))
         experts, channels, rows = of_channels(run, folds)
         unseen = None if folds is None else np.isin(measured.start, held.start)
+        recording = None if folds is None else Folds.names(measured)
         fold = None if folds is None else folds.number(measured)
         found = statistics_of(
-            model, pieces, latents, measured.regime, visited, seed, experts, fold, unseen, rows
-        )
+            model, pieces, latents, measured.regime, visited, seed, experts, fold, unseen, rows,
+            recording,
+        )  # fmt: skip
         return replace(found, channels=channels, sensors=of_sensors(run))
 
 
 @dataclass(frozen=True, eq=False)
 class Folds:
-    """Groups of recordings in folds, each of which is left out once."""
+    """Groups of recordings in folds, each of which is left out once.
+
+    Where no groups are named, a few recordings are left out one by one: of those that the networks
+    have not seen there are hardly any.
+    """
 
     groups: np.ndarray  # names, sorted
     fold: np.ndarray  # of each group
 
     @classmethod
     def of(cls, runs: Runs) -> Folds | None:
-        """Deal groups to folds; None without groups, or where leaving some out loses a regime."""
-        if runs.group is None:
+        """Deal groups to folds; None without any, or where leaving some out loses a regime."""
+        groups, number = np.unique(cls.names(runs), return_inverse=True)
+        if runs.group is None and len(groups) > FEW_RECORDINGS:
             return None
-        groups, number = np.unique(runs.group, return_inverse=True)
         fold = np.arange(len(groups)) % MOST_FOLDS
         pairs = np.unique(np.stack([runs.regime, fold[number]]), axis=1)
         return None if (np.bincount(pairs[0]) < 2).any() else cls(groups, fold)
 
     def number(self, runs: Runs) -> np.ndarray:
         """Fold of each run."""
-        assert runs.group is not None
-        return self.fold[np.searchsorted(self.groups, runs.group)]
+        return self.fold[np.searchsorted(self.groups, self.names(runs))]
+
+    @staticmethod
+    def names(runs: Runs) -> np.ndarray:
+        """Group of each run; where none are named, its recording."""
+        return runs.series if runs.group is None else runs.group
 
 
 def of_channels(
@@ -209,13 +220,15 @@ def statistics_of(
     fold: np.ndarray | None = None,
     unseen: np.ndarray | None = None,
     rows: ChannelRows | None = None,
+    recording: np.ndarray | None = None,
 ) -> PureRegimeStatistics:
     """Statistics of pure series `pieces` with their latents, each of one regime (n,).
 
     `visited` are rows of all labelled series. The first of the `experts` are kept; the others
     predict the series of each `fold` (n,), without which they were learned. The networks were
     trained on the series that are not `unseen` (n,): their predictions of those do not count.
-    `rows` are channels in folds, from which moments of windows are learned likewise.
+    `rows` are channels in folds, from which moments of windows are learned likewise. The series of
+    one `recording` or group (n,) share their offsets.
     """
     first = experts[0] if experts else None
     encoded = EncodedSeries.of_rows(model, pieces, latents.mean, first)
@@ -271,8 +284,16 @@ def statistics_of(
         features, names, regime, lags, pieces.groups, seed,
         unseen=unseen, apart=apart, doubtful=doubtful, hidden=hidden,
     )  # fmt: skip
+    effects = None
+    if recording is not None and CHANNELS in selection.selected:
+        found = features(CHANNELS)
+        effects = select_effects(found, regime, recording, seed)
+        if effects is not None:
+            own = effects.known(found, regime, recording)
+            assert found.predictions is not None
+            found.predictions[:] += own[:, None, None]
     return PureRegimeStatistics.of_features(
-        features, width, regime, selection, visited, pieces.groups, seed, first, moments
+        features, width, regime, selection, visited, pieces.groups, seed, first, moments, effects
     )
 
 

@@ -6,6 +6,8 @@ out over the steps: it goes through the smoother as a whole.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from .inference import Variance, response
@@ -38,7 +40,10 @@ def doubt_variance(
     statistics: PureRegimeStatistics,
     active: list[int],
 ) -> Variance | None:
-    """Variance of alpha over the ensemble of mechanisms: how alpha follows each one's errors."""
+    """Variance of alpha over the ensemble of mechanisms: how alpha follows each one's errors.
+
+    And those of the offsets of a recording.
+    """
     if statistics.tested.name != CHANNELS or CHANNELS not in batch.used:
         return None
     model, (_, predictions, doubt) = statistics.tested, batch.tested
@@ -52,16 +57,25 @@ def doubt_variance(
     def variance(alpha: np.ndarray, process_noise: np.ndarray) -> np.ndarray:
         weights = (np.nan_to_num(alpha) @ recombination.T).swapaxes(0, 1)
         weights = np.broadcast_to(weights, (*batch.encoded.position.shape, weights.shape[-1]))
-        total, count = np.zeros(alpha.shape), 0
-        for error in batch.encoded.channel_errors(weights):
-            white_error = np.nan_to_num(error.swapaxes(0, 1) * sure @ white)
-            change = np.einsum("stkp,stp->kts", pull, white_error)
-            if batch.trials > 1:  # all trials go through the same mechanisms
-                change = change.sum(axis=2, keepdims=True)
-            plane = information.simplex_coordinates
-            total += response(plane, batch.elapsed, change, process_noise) ** 2
-            count += 1
-        return total / max(count, 1)
+
+        def power(errors: Iterator[np.ndarray]) -> np.ndarray:
+            """Mean square of what errors (S, T, p) do to the shares."""
+            total, count = np.zeros(alpha.shape), 0
+            for error in errors:
+                white_error = np.nan_to_num(error * sure @ white)
+                change = np.einsum("stkp,stp->kts", pull, white_error)
+                if batch.trials > 1:  # all trials go through the same mechanisms
+                    change = change.sum(axis=2, keepdims=True)
+                plane = information.simplex_coordinates
+                total += response(plane, batch.elapsed, change, process_noise) ** 2
+                count += 1
+            return total / max(count, 1)
+
+        found = power(e.swapaxes(0, 1) for e in batch.encoded.channel_errors(weights))
+        if batch.differ is not None:
+            mixed = weights.swapaxes(0, 1)
+            found += power(mixed @ draw for draw in batch.differ.errors.swapaxes(0, 1))
+        return found
 
     return variance
 

@@ -126,6 +126,10 @@ class Features(NamedTuple):
         """These series."""
         return Features(*(None if one is None else one[rows] for one in self))  # type: ignore[arg-type]
 
+    def of_steps(self, steps: slice) -> Features:
+        """These steps of all series."""
+        return Features(*(None if one is None else one[:, steps] for one in self))  # type: ignore[arg-type]
+
 
 @dataclass(frozen=True, eq=False)
 class ObservationModel:

@@ -42,12 +42,13 @@ def without_channels(
     noise = turn.T @ model.noise @ turn
     noise[np.diag_indices_from(noise)] += np.diagonal(noise) == 0
     models = statistics.models | {CHANNELS: replace(model, noise=noise, means=model.means @ turn)}
+    effects = statistics.effects if statistics.effects is None else statistics.effects.turned(turn)
     values = np.array(panel.values, float)
     for a, b in zip(panel.offsets[:-1], panel.offsets[1:], strict=True):
         values[a:b] = filled.fill(values[a:b])
     recorded = panel.values if panel.recorded is None else panel.recorded
     panel = replace(panel, values=values, recorded=np.asarray(recorded))
-    return replace(statistics, experts=experts, models=models), panel
+    return replace(statistics, experts=experts, models=models, effects=effects), panel
 
 
 def check(statistics: PureRegimeStatistics, panel: Panel, names: Sequence[str]) -> list[str]:

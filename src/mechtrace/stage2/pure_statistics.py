@@ -7,7 +7,7 @@ support of the latents on all labelled rows.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, cast
 
@@ -32,6 +32,7 @@ from .observation_models import (
     known_steps,
     parse,
 )
+from .recording_effects import RecordingEffects
 from .sensor_statistics import SensorStatistics
 from .window_moments import MomentDiscriminant
 
@@ -124,6 +125,7 @@ class PureRegimeStatistics:
     channels: ChannelStatistics | None = None
     sensors: SensorStatistics | None = None
     moments: dict[int, MomentDiscriminant] = field(default_factory=dict)  # by size of the window
+    effects: RecordingEffects | None = None  # of `channels`, if recordings differ
 
     @classmethod
     def measure(
@@ -160,6 +162,7 @@ class PureRegimeStatistics:
         seed: int = 0,
         experts: ChannelExperts | None = None,
         moments: dict[int, MomentDiscriminant] | None = None,
+        effects: RecordingEffects | None = None,
     ) -> PureRegimeStatistics:
         """Measure all observation models of a selection on n held-out pure series.
 
@@ -200,12 +203,16 @@ class PureRegimeStatistics:
             seed=seed,
             experts=experts if CHANNELS in selection.tried else None,
             moments=moments or {},
+            effects=effects,
         )
 
     def combination(
-        self, names: tuple[str, ...] | None
+        self, names: tuple[str, ...] | None, *, removed: bool = False
     ) -> tuple[list[ObservationModel], BasisCorrection]:
-        """Observation models by name (None: the selected ones) and their basis correction."""
+        """Observation models by name (None: the selected ones) and their basis correction.
+
+        Unless offsets of recordings are `removed`, they widen the intervals.
+        """
         wanted = self.selection.selected if names is None else names
         if joined(wanted) not in self.offsets:
             for name in wanted:
@@ -215,7 +222,11 @@ class PureRegimeStatistics:
                 f"the evidence {joined(wanted)!r} was not measured when this model was fitted",
                 fix=f"use one of {offered}",
             )
-        return [self.models[name] for name in wanted], self.offsets[joined(wanted)]
+        correction = self.offsets[joined(wanted)]
+        if self.effects is not None and CHANNELS in wanted and not removed:
+            more = self.effects.shares
+            correction = replace(correction, series_covariance=correction.series_covariance + more)
+        return [self.models[name] for name in wanted], correction
 
     @cached_property
     def tested(self) -> ObservationModel:
@@ -269,7 +280,7 @@ class PureRegimeStatistics:
         for name, offsets in self.offsets.items():
             parts = {f"offsets/{name}/{key}": part for key, part in CORRECTION_PARTS.items()}
             out |= {key: getattr(offsets, part) for key, part in parts.items()}
-        for part in (self.experts, self.channels, self.sensors):
+        for part in (self.experts, self.channels, self.sensors, self.effects):
             out |= {} if part is None else part.arrays()
         for window, discriminant in self.moments.items():
             out |= {f"moments/{window}/{key}": part for key, part in vars(discriminant).items()}
@@ -312,6 +323,7 @@ class PureRegimeStatistics:
                 int(window): MomentDiscriminant(**parts)
                 for window, parts in _grouped(stored, "moments").items()
             },
+            effects=RecordingEffects.from_arrays(stored),
         )
 
 

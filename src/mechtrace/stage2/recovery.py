@@ -126,7 +126,8 @@ def _recovered(
     tested = alone[statistics.tested.name]
     if options.method == "algorithm1":
         return Recovered(_by_algorithm1(batch, statistics, active, options), {}, tested, {})
-    correction = statistics.combination(batch.used)[1].restrict_to(active)
+    removed = batch.differ is not None
+    correction = statistics.combination(batch.used, removed=removed)[1].restrict_to(active)
     several = len(batch.used) > 1
     information = (
         batch.corrected(statistics).restrict_to(active) if several else alone[batch.used[0]]

@@ -24,6 +24,7 @@ from .kalman import Observed
 from .model_selection import joined
 from .observation_models import CHANNELS, Features, TrainingSupport, centre_lag, parse
 from .pure_statistics import PureRegimeStatistics
+from .recording_effects import Offsets
 from .window_moments import MomentDiscriminant, window_moments
 
 
@@ -166,6 +167,7 @@ class SeriesBatch:
     tested: Features  # of the tested observation model
     information: dict[str, GaussianInformation]  # by observation model
     used: tuple[str, ...]
+    differ: Offsets | None = None  # of these recordings
     channels: np.ndarray | None = None  # (S, T, c) as recorded, NaN where nothing was
     channel_names: tuple[str, ...] = ()
     trials: int = 1
@@ -198,10 +200,13 @@ class SeriesBatch:
             recorded = panel.values if panel.recorded is None else panel.recorded
             channels = np.asarray(recorded, float)[rows]
             channels[~real] = np.nan
-        information = {}
+        information, differ = {}, None
         for name in names:
             observation = statistics.models[name]
             features = encoded.features(name, statistics.support, statistics.means)
+            if name == CHANNELS and statistics.effects is not None and not causal:
+                differ = statistics.effects.estimate(observation, features)
+                features = differ.added_to(features)
             inflation = observation.noise_inflation(excess)
             if inflation is not None:
                 inflation = inflation[rows]
@@ -217,6 +222,7 @@ class SeriesBatch:
             tested=tested,
             information=information,
             used=used,
+            differ=differ,
             channels=channels,
             channel_names=tuple(panel.channels),
         )

@@ -129,6 +129,13 @@ SENSOR_STATISTICS = {
         "time_kind": Field("", "i", "not negative"),
     }.items()
 }
+#: How recordings differ; absent where that does not matter, and in older models.
+EFFECTS = {
+    "reference_effects/common": Field("q q", values="semidefinite"),
+    "reference_effects/own": Field("K q q", values="semidefinite"),
+    "reference_effects/noise": Field("q q", values="definite"),
+    "reference_effects/shares": Field("K K", values="semidefinite"),
+}
 #: Arrays that older models lack.
 OPTIONAL = {
     "reference_seed": Field("", "i", "not negative"),
@@ -171,6 +178,8 @@ def check_arrays(record: FitRecord, stored: Mapping[str, np.ndarray]) -> dict[st
         wanted |= {f"{_moments(n)}{key}": (of, 0) for n in reduced for key, of in MOMENTS.items()}
         if sizes["q"]:
             wanted |= {name: (field, 0) for name, field in _experts(arrays, sizes)}
+            if any(name in arrays for name in EFFECTS):
+                wanted |= {name: (field, 0) for name, field in EFFECTS.items()}
         wanted |= {name: (field, 0) for name, field in OPTIONAL.items() if name in arrays}
         if any(name in arrays for name in CHANNEL_STATISTICS):
             sizes |= {"e": 2 * sizes["c"], "pairs": 2 * sizes["c"] + 1, "two": 2}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Annotated
 
@@ -25,6 +26,8 @@ from .options import First, Worlds, files_below, trained_with
 from .start import start
 
 __all__ = ["bench_app"]
+
+logger = logging.getLogger(__name__)
 
 bench_app.command("start")(start)
 
@@ -150,3 +153,38 @@ def bench_frames(
         data, tracks=tracks, seeds=seeds,
         on_result=lambda result: write_json(json_file, result), **assignments(option or []),
     )  # fmt: skip
+
+
+@bench_app.command("rig")
+def bench_rig(
+    data: Annotated[
+        Path | None, typer.Option(help="Folder of SKAB (default: below $MECHTRACE_DATA).")
+    ] = None,
+    tasks: Annotated[str, typer.Option(help="What is learned: valve, all.")] = "valve,all",
+    seeds: Annotated[int, typer.Option(help="Fits of each fold.", min=1)] = 3,
+    rivals: Annotated[bool, typer.Option(help="Also score other methods.")] = True,
+    gap: Annotated[
+        float | None, typer.Option(help="Longest step (s) that continues a recording.")
+    ] = None,
+    workers: Workers = 1,
+    option: FitSettings = None,
+    json_file: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Faults of a water-pump rig in experiments never seen before.
+
+    The file is written anew after every fit.
+
+    \b
+    Example:
+      mechtrace bench rig --data data/skab --json results/rig-skab.json
+    """
+    from ..studies.rig import TASKS, rig_study
+    from ..studies.rig_scores import markdown
+
+    check_targets([json_file], files_below(data))
+    result = rig_study(
+        data, tasks=named(tasks) or TASKS, seeds=seeds, rivals=rivals, gap=gap, workers=workers,
+        on_result=lambda result: write_json(json_file, result), **assignments(option or []),
+    )  # fmt: skip
+    logger.info(markdown(result["summary"]))
