@@ -145,7 +145,7 @@ OPTIONAL = {
     "reference_channels/lagged": Field("rates c c"),
     "reference_channels/varied": Field("two c", values="not negative"),
     "reference_channels/span": Field("two c"),
-    "reference_channels/regimes": Field("K pairs pairs", values="semidefinite"),
+    "reference_channels/regimes": Field("K rows rows", values="semidefinite"),
 }
 REFERENCE = "reference_"
 #: Bytes of a number of each kind.
@@ -182,7 +182,7 @@ def check_arrays(record: FitRecord, stored: Mapping[str, np.ndarray]) -> dict[st
                 wanted |= {name: (field, 0) for name, field in EFFECTS.items()}
         wanted |= {name: (field, 0) for name, field in OPTIONAL.items() if name in arrays}
         if any(name in arrays for name in CHANNEL_STATISTICS):
-            sizes |= {"e": 2 * sizes["c"], "pairs": 2 * sizes["c"] + 1, "two": 2}
+            sizes |= {"e": 2 * sizes["c"], "rows": 2 * sizes["c"] + 1, "two": 2}
             sizes |= {"faults": len(FAULTS), "rates": len(RATES)}
             wanted |= {name: (field, 0) for name, field in CHANNEL_STATISTICS.items()}
         if any(name in arrays for name in SENSOR_STATISTICS):
