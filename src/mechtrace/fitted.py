@@ -54,7 +54,7 @@ class FittedModel(DescribedModel):
     @property
     def card_(self) -> str:
         """What a person should know about the model, as Markdown."""
-        from .stage1.fit_record import model_card
+        from .stage1.model_card import model_card
 
         self._check_fitted("describe")
         known, record = self.statistics_, self.record_

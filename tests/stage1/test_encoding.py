@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from mechtrace.config import ModelConfig
+from mechtrace.data.crops import CropSampler
 from mechtrace.data.device import on_device
 from mechtrace.data.panel import Panel
-from mechtrace.data.segments import CropSampler, training_runs
+from mechtrace.data.segments import training_runs
 from mechtrace.stage1 import encoding as latents
 from mechtrace.stage1.encoding import encode
 from mechtrace.stage1.trainer import Batches

@@ -11,7 +11,8 @@ import pytest
 import mechtrace as mt
 from mechtrace.errors import FitWarning, StoreError
 from mechtrace.stage2.bayesian_regression import Posterior, RegressionSums
-from mechtrace.stage2.channel_experts import ChannelExperts, ChannelRows
+from mechtrace.stage2.channel_experts import ChannelExperts
+from mechtrace.stage2.channel_member import ChannelRows
 from mechtrace.stage2.measure import _left_out
 from mechtrace.stage2.observation_models import CHANNELS
 from mechtrace.stage2.series_batch import EncodedSeries

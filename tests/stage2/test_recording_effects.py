@@ -11,7 +11,8 @@ import pytest
 
 import mechtrace as mt
 from mechtrace.errors import FitWarning
-from mechtrace.stage1.fit_record import FitRecord, GroupsRecord, model_card
+from mechtrace.stage1.fit_record import FitRecord, GroupsRecord
+from mechtrace.stage1.model_card import model_card
 from mechtrace.stage2.effect_selection import select_effects
 from mechtrace.stage2.inference import state_space
 from mechtrace.stage2.observation_models import CHANNELS, Features, ObservationModel

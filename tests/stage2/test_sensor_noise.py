@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from mechtrace.stage2.channel_experts import ChannelExperts, ChannelRows
+from mechtrace.stage2.channel_experts import ChannelExperts
+from mechtrace.stage2.channel_member import ChannelRows
 from mechtrace.stage2.sensor_noise import CONTEXT, calibrated, sensor_noise
 
 A = np.array([[0.95, 0.1], [0.0, 0.8]])

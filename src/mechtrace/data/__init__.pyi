@@ -1,11 +1,11 @@
 from .adapt import Adapter as Adapter
 from .construct import PathLike as PathLike
+from .crops import CropSampler as CropSampler
 from .device import on_device as on_device
 from .device import reader as reader
 from .panel import Panel as Panel
 from .read import read_inputs as read_inputs
 from .read import read_panel as read_panel
-from .segments import CropSampler as CropSampler
 from .segments import Runs as Runs
 from .segments import crop_rows as crop_rows
 from .segments import find_runs as find_runs

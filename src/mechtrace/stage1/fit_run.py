@@ -17,10 +17,11 @@ from torch import Tensor
 from .._runtime.process import keeping_freed_memory, torch_threads
 from .._runtime.stochastic import seeded
 from ..config import RunConfig
+from ..data.crops import CropSampler
 from ..data.device import on_device
 from ..data.panel import Panel
 from ..data.plausible import checked_for_training
-from ..data.segments import CropSampler, Runs, split_runs, training_runs
+from ..data.segments import Runs, split_runs, training_runs
 from ..data.standardise import Standardiser
 from ..errors import DeadExpert, FitError, FitWarning, StoreError
 from ..io.model_file import Archive, read_archive, versions, write_archive

@@ -17,9 +17,10 @@ from torch import Tensor
 from .._runtime.process import training_threads
 from .._runtime.stochastic import descend, warmup_cosine
 from ..config import FitConfig
+from ..data.crops import CropSampler
 from ..data.device import Rescale, host_rows, tensor_kind
 from ..data.panel import Panel
-from ..data.segments import CropSampler, crop_rows
+from ..data.segments import crop_rows
 from ..errors import ConfigError, Diverged
 from ..io.frames import Frames
 from .vae import Learner

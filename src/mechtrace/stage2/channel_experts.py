@@ -17,130 +17,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
 from .._runtime.stochastic import generator
-from ..stage1.hidden_units import hidden_units
-from .bayesian_regression import Posterior, RegressionSums
+from .channel_member import CONSTANT, ChannelRows, Member, apply, chunks, stored
 from .imputation import Imputation
-from .sensor_noise import CONTEXT, calibrated, sensor_noise
+from .sensor_noise import sensor_noise
 
 #: Lags of the members with random units; each is there with and without such units in D_k.
 MEMBER_LAGS = (1, 2, 4)
 #: Lags of the members with learned units, and how many units.
 LEARNED_LAGS, LEARNED_UNITS = (1, 2), 64
-#: Lags whose values the units see.
-BENT_LAGS = 2
-#: Posterior draws of each member.
-DRAWS = 2
 #: Channels beyond this number are compressed to so many principal components.
 MOST_CHANNELS = 16
 #: Random units, and weights of one output, at most.
 FEATURES, MOST_WEIGHTS = 200, 1200
-#: Size of the directions of random units.
-BEND = 1.0
 #: Rows that are learned from, over all regimes.
 MOST_ROWS = 60_000
 #: Rows on which their noise is measured.
 NOISE_ROWS = 10_000
-#: Rows worked on at once.
-CHUNK = 1 << 12
-#: A channel that varies by less than this, in standard deviations of training, is constant.
-CONSTANT = 1e-9
-
-
-class ChannelRows(NamedTuple):
-    """Rows of labelled series: values (N, c), steps since the last gap (N,), regime (N,).
-
-    `fold` (N,) numbers the folds that are left out in turn.
-    """
-
-    values: np.ndarray
-    position: np.ndarray
-    regime: np.ndarray
-    fold: np.ndarray | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Member:
-    """One regression: features of the history, and weights of each regime."""
-
-    directions: np.ndarray  # (1 or K, BENT_LAGS * q at most, F)
-    phases: np.ndarray  # (1 or K, F)
-    linear: np.ndarray  # (1 + L q, F): linear part of the units
-    weights: np.ndarray  # (K, P, q), P = 1 + L q + F
-    draws: np.ndarray  # (D, K, P, q) of the posterior
-
-    @property
-    def lags(self) -> int:
-        """Rows of history."""
-        return (len(self.linear) - 1) // self.weights.shape[-1]
-
-    def features(self, history: np.ndarray) -> np.ndarray:
-        """Features (1 or K, N, P) of histories (N, L q), newest first."""
-        affine = _affine(history)
-        bent = _units(history, self.directions, self.phases) - affine @ self.linear
-        return np.concatenate([np.broadcast_to(affine, (len(bent), *affine.shape)), bent], axis=2)
-
-    @classmethod
-    def cross_fit(
-        cls,
-        rows: ChannelRows,
-        lags: int,
-        units: int,
-        rng: np.random.Generator,
-        noise: np.ndarray,
-        *,
-        own: bool = False,
-        learned: bool = False,
-    ) -> list[Member]:
-        """Learn from all rows, then without each fold; `own` lets each D_k read the units.
-
-        `noise` (q,) are the variances of the noise of the sensors.
-        """
-        ready = np.flatnonzero(rows.position >= (CONTEXT if noise.any() else lags))
-        q, regime = rows.values.shape[1], rows.regime[ready]
-        history = calibrated(rows.values, ready, regime, lags, noise)
-        own_slope = _own_slopes(history[:, :q], rows.values[ready], regime)
-        target = rows.values[ready] - history[:, :q] * own_slope
-        seen = min(BENT_LAGS, lags) * q
-        if learned:
-            seed = int(rng.integers(1 << 31))
-            directions, phases = hidden_units(history[:, :seen], target, regime, units, seed)
-        else:
-            directions = BEND * rng.standard_normal((1, seen, units)) / np.sqrt(seen)
-            phases = rng.uniform(-2, 2, (1, units))
-        affine, bent = _affine(history), _units(history, directions, phases)
-        bent = bent[regime if learned else 0, np.arange(len(history))]
-        ridge = affine.T @ affine + 1e-6 * len(affine) * np.eye(affine.shape[1])
-        linear = np.linalg.solve(ridge, affine.T @ bent)
-        design = np.concatenate([affine, bent - affine @ linear], axis=1)
-        kind, kinds = np.repeat([0, 1, 2], [1, lags * q, units]), int(regime.max()) + 1
-        fold = np.zeros(len(ready), int) if rows.fold is None else rows.fold[ready]
-        folds = range(0 if rows.fold is None else int(rows.fold.max()) + 1)
-        parts = [
-            RegressionSums.of(design[fold == f], target[fold == f], regime[fold == f], kinds)
-            for f in folds or [0]
-        ]
-        whole = sum(parts[1:], parts[0])
-        posterior = Posterior.of(whole, kind, own)
-        prior = np.zeros((len(kind), q))
-        prior[1 : 1 + q] = np.diag(own_slope)
-        found = [posterior]
-        found += [Posterior.of(whole - parts[f], kind, own, posterior.precision) for f in folds]
-        directions, phases, linear = map(_stored, (directions, phases, linear))
-        return [
-            cls(
-                directions,
-                phases,
-                linear,
-                _stored(prior + one.weights),
-                _stored(np.stack([prior + one.draw(rng) for _ in range(DRAWS)])),
-            )
-            for one in found
-        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,7 +109,7 @@ class ChannelExperts:
 
     def _in_axes(self, axes: np.ndarray) -> ChannelExperts:
         members = tuple(
-            replace(m, weights=_stored(m.weights @ axes), draws=_stored(m.draws @ axes))
+            replace(m, weights=stored(m.weights @ axes), draws=stored(m.draws @ axes))
             for m in self.members
         )
         return replace(self, axes=axes, members=members)
@@ -239,10 +135,10 @@ class ChannelExperts:
         q = x.shape[-1]
         total = np.zeros((x.shape[0] * x.shape[1], self.regimes, q))
         for member in self.members:
-            for ready, features in _chunks(member, x, position) if own is None else ():
-                total[ready] += _apply(features, member.weights)
+            for ready, features in chunks(member, x, position) if own is None else ():
+                total[ready] += apply(features, member.weights)
             for k, more in enumerate(() if own is None else own):
-                for ready, features in _chunks(member, x + more, position):
+                for ready, features in chunks(member, x + more, position):
                     total[ready, k] += features[k % len(features)] @ member.weights[k]
         with np.errstate(invalid="ignore", divide="ignore"):
             total /= self._speaking(position).reshape(-1)[:, None, None]
@@ -289,12 +185,12 @@ class ChannelExperts:
         flat = weights.reshape(-1, self.regimes)
         for number, member in enumerate(self.members):
             out = np.zeros((len(member.draws), *mixed.shape))
-            for ready, features in _chunks(member, x, position) if own is None else ():
+            for ready, features in chunks(member, x, position) if own is None else ():
                 for drawn, draw in zip(out, member.draws, strict=True):
-                    moved = np.einsum("nk,nkq->nq", flat[ready], _apply(features, draw))
+                    moved = np.einsum("nk,nkq->nq", flat[ready], apply(features, draw))
                     drawn[ready] = moved - mixed[ready]
             for k, more in enumerate(() if own is None else own[number]):
-                for ready, features in _chunks(member, x + more, position):
+                for ready, features in chunks(member, x + more, position):
                     share = flat[ready, k, None]
                     for drawn, draw in zip(out, member.draws, strict=True):
                         drawn[ready] += share * (features[k % len(features)] @ draw[k])
@@ -354,49 +250,3 @@ class ChannelExperts:
             for i in range(count)
         )
         return cls(mine["centre"], mine["projection"], mine["axes"], members)
-
-
-def _own_slopes(before: np.ndarray, after: np.ndarray, regime: np.ndarray) -> np.ndarray:
-    """Slope (q,) of each coordinate on its own past (n, q), within regimes (n,), from 0 to 1."""
-    product, square = np.zeros(before.shape[1]), np.full(before.shape[1], CONSTANT)
-    for k in np.unique(regime):
-        away = before[regime == k] - before[regime == k].mean(axis=0)
-        product += (away * after[regime == k]).sum(axis=0)
-        square += (away**2).sum(axis=0)
-    return np.clip(product / square, 0.0, 1.0)
-
-
-def _stored(array: np.ndarray) -> np.ndarray:
-    """In the precision in which it is stored: a stored model gives the same answer."""
-    return array.astype(np.float32).astype(float)
-
-
-def _chunks(
-    member: Member, x: np.ndarray, position: np.ndarray
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield flat numbers of steps whose history is known, and their features."""
-    series = x.shape[1]
-    flat, known = x.reshape(-1, x.shape[-1]), np.flatnonzero(position >= member.lags)
-    for first in range(0, len(known), CHUNK):
-        ready = known[first : first + CHUNK]
-        lagged = [flat[ready - lag * series] for lag in range(1, member.lags + 1)]
-        yield ready, member.features(np.concatenate(lagged, axis=1))
-
-
-def _apply(features: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Predictions (N, K, q) of features (1 or K, N, P) by weights (K, P, q)."""
-    if len(features) > 1:
-        return (features @ weights).swapaxes(0, 1)
-    kinds, P, q = weights.shape
-    flat = features[0] @ weights.transpose(1, 0, 2).reshape(P, kinds * q)
-    return flat.reshape(-1, kinds, q)
-
-
-def _affine(history: np.ndarray) -> np.ndarray:
-    """A constant beside histories (N, n)."""
-    return np.concatenate([np.ones((len(history), 1)), history], axis=1)
-
-
-def _units(history: np.ndarray, directions: np.ndarray, phases: np.ndarray) -> np.ndarray:
-    """Units (1 or K, N, F) of histories (N, n), of which directions see the newest part."""
-    return np.tanh(history[:, : directions.shape[1]] @ directions + phases[:, None])

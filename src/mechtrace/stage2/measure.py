@@ -24,7 +24,8 @@ from ..stage1.encoding import Latents, encode
 from ..stage1.fit_run import FitRun
 from ..stage1.vae import SequentialVAE
 from ..vision.observable_subspace import observable_subspace
-from .channel_experts import MOST_ROWS, ChannelExperts, ChannelRows
+from .channel_experts import MOST_ROWS, ChannelExperts
+from .channel_member import ChannelRows
 from .channel_statistics import ChannelStatistics
 from .effect_selection import select_effects
 from .model_selection import select_models

@@ -15,7 +15,8 @@ import numpy as np
 from ..config import ModelConfig
 from ..io.typed_json import Mismatch, decode, parse_json
 from ..stage1.fit_record import EvidenceRecord, FitRecord
-from .channel_experts import BENT_LAGS, DRAWS, LEARNED_LAGS, MEMBER_LAGS
+from .channel_experts import LEARNED_LAGS, MEMBER_LAGS
+from .channel_member import BENT_LAGS, DRAWS
 from .model_selection import joined
 from .observation_models import CHANNELS, PLAIN, canonical, parse
 from .pure_statistics import tested_model

@@ -8,8 +8,9 @@ from pathlib import Path
 from ..identifiability.axes import Axes
 from ..io.model_file import Archive, read_archive, write_archive
 from ..io.typed_json import Mismatch, plain, usable
-from ..stage1.fit_record import FitRecord, model_card
+from ..stage1.fit_record import FitRecord
 from ..stage1.fit_run import stored_frontend
+from ..stage1.model_card import model_card
 from ..stage1.stored_weights import restored_network
 from ..stage1.vae import SequentialVAE
 from ..vision.keypoint_frontend import KeypointFrontend

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..linalg.simplex import helmert_basis
-from .channel_experts import CONSTANT, ChannelRows
+from .channel_member import CONSTANT, ChannelRows
 
 #: Standard deviations below this are set to it before the logarithm.
 LEAST_DEVIATION = 1e-6
