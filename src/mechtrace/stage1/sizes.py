@@ -23,9 +23,9 @@ import torch
 from .._runtime.process import keeping_freed_memory, torch_threads
 from .._runtime.stochastic import generator, minimise, seeded, warmup_cosine
 from ..config import FitConfig, ModelConfig, RunConfig
+from ..data.crops import CropSampler
 from ..data.panel import Panel
 from ..data.segments import (
-    CropSampler,
     Runs,
     runs_as_series,
     split_runs,
