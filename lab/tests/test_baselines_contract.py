@@ -83,7 +83,9 @@ def test_latents_are_one_row_for_each_row(name):
     if not method.traits.latents:
         assert found is None
         return
-    assert [z.shape for z in found] == [(n, 3) for n in panel.lengths]
+    d = found[0].shape[1]  # ours takes out latents that carry nothing
+    assert d == 3 or (name in TRACED and 0 < d < 3)
+    assert [z.shape for z in found] == [(n, d) for n in panel.lengths]
     assert all(np.isfinite(z).all() for z in found)
 
 

@@ -108,7 +108,7 @@ def test_a_summary_tells_the_spread_over_seeds():
 
 @pytest.mark.filterwarnings("ignore::mechtrace.errors.FitWarning")
 def test_every_experiment_is_recovered_by_a_model_that_has_not_seen_it(folder):
-    small = {"latents": 2, "hidden": 8, "steps": 20, "align": False}
+    small = {"latents": 2, "lags": 2, "hidden": 8, "steps": 20, "align": False}
     result = rig_study(folder, tasks=("valve",), seeds=1, **small)
     ours = [row for row in result["rows"] if row["method"] == "mechtrace"]
     assert sorted(row["experiment"] for row in ours) == [f"valve1/{i}" for i in range(4)]

@@ -47,7 +47,7 @@ def test_no_draw_has_a_seed_of_its_own() -> None:
 
 
 def draw_of_pairs(seed: int, monkeypatch: Any, trained: mt.Trace) -> np.ndarray:
-    return np.stack(_LeaveHalfOut(np.tile([0, 1], 20), np.zeros(40, int), 1, seed)._pairs())
+    return np.stack(_LeaveHalfOut(np.tile([0, 1], 20), np.zeros(40, int), 1, seed)._glides())
 
 
 def draw_of_frames(seed: int, monkeypatch: Any, trained: mt.Trace) -> np.ndarray:
@@ -108,9 +108,9 @@ def test_the_seed_of_a_fit_reaches_what_is_drawn_after_it(
         "mechtrace.stage1.fit_run.validate_model", lambda *_: None
     )  # too few steps to learn
     seeds = []
-    pairs = _LeaveHalfOut._pairs
+    pairs = _LeaveHalfOut._glides
     monkeypatch.setattr(
-        _LeaveHalfOut, "_pairs", lambda self: (seeds.append(self.seed), pairs(self))[1]
+        _LeaveHalfOut, "_glides", lambda self: (seeds.append(self.seed), pairs(self))[1]
     )
     options = {"latents": 4, "hidden": 16, "steps": 10, "align": False, "holdout": 0.4}
     trace = mt.Trace(seed=3, **options).fit(panel, progress=False)

@@ -544,7 +544,7 @@ def test_file_errors(tmp_path: Path, case: str) -> None:
 
 def check_message(error: MechtraceError, expected: list[str]) -> None:
     message = str(error)
-    assert type(error) is DataError
+    assert isinstance(error, DataError)
     assert "\n" not in message
     assert message.endswith(".")
     for piece in expected:

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mechtrace.data.crops import CropSampler
 from mechtrace.data.panel import Panel
 from mechtrace.data.segments import (
     STRETCH,
-    CropSampler,
     Runs,
     crop_rows,
     find_runs,

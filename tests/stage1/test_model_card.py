@@ -13,8 +13,8 @@ from mechtrace.stage1.fit_record import (
     PictureRecord,
     TrainingRecord,
     ValidationRecord,
-    model_card,
 )
+from mechtrace.stage1.model_card import model_card
 
 RECORD = FitRecord(
     RunConfig.from_options(latents=8, lags=2),

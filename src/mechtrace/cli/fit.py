@@ -153,8 +153,9 @@ def fit(
     settings: dict[str, Any] = read_toml(config) if config else {}
     roles: dict[str, Any] = settings.pop("data", {})
     flags = {
-        "latents": _size(latents), "lags": _size(lags), "experts": experts and experts.value,
-        "steps": steps, "batch": batch, "lr": lr, "hidden": hidden, "holdout": holdout,
+        "latents": _size("latents", latents), "lags": _size("lags", lags),
+        "experts": experts and experts.value, "steps": steps, "batch": batch, "lr": lr,
+        "hidden": hidden, "holdout": holdout,
         "seed": seed, "device": device,
     }  # fmt: skip
     settings |= assignments(option or [])
@@ -206,12 +207,15 @@ def fit(
     write_json(json_file, trace.facts_)
 
 
-def _size(text: str | None) -> int | str | None:
-    """Return the number that an option names; other text is judged with all settings."""
-    try:
-        return text if text is None else int(text)
-    except ValueError:
+def _size(name: str, text: str | None) -> int | str | None:
+    """Return the number that an option names, or auto."""
+    if text is None or text == "auto":
         return text
+    try:
+        return int(text)
+    except ValueError:
+        fix = "give a whole number, or auto"
+        raise ConfigError(f"--{name} {text!r} is not a number", fix=fix) from None
 
 
 def _train(

@@ -34,6 +34,8 @@ NON_GAUSSIAN_NOISE = "non-Gaussian noise"
 REGIME_DEPENDENT_NOISE = "regime-dependent noise"
 SPARSE_CHANGE = "sparse mechanism change"
 
+#: Variance of white residuals in a regime, at least, where it divides.
+LEAST_VARIANCE = 1e-12
 #: Starts of the searches for independent components and for sparse changes.
 ICA_STARTS, SPARSE_STARTS = 4, 6
 #: In a curved latent space Gaussian noise looks non-Gaussian, by up to 0.006 nats per step;
@@ -154,7 +156,8 @@ def regime_variance_score(train: Transitions, test: Transitions) -> Score:
 
     def score(axes: np.ndarray, pair: tuple[int, int]) -> np.ndarray:
         two = axes[list(pair)]
-        variance = np.einsum("ai,kij,aj->ka", two, covariances, two)[test.regime]
+        variance = np.einsum("ai,kij,aj->ka", two, covariances, two)
+        variance = np.maximum(variance, LEAST_VARIANCE)[test.regime]  # a latent may rest in one
         loss = (residual @ two.T) ** 2 / variance + np.log(variance)
         return test.by_unit(-0.5 * loss.sum(axis=1))
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._runtime.stochastic import generator
+from .._runtime.stochastic import generator, seeded
 from ..data.panel import Panel
 from ..data.segments import Runs, runs_as_series, subsample_runs
 from .encoding import encode
@@ -42,9 +42,12 @@ def used_latents(model: SequentialVAE, panel: Panel, runs: Runs, seed: int = 0) 
 def prune(run: FitRun, record: FitRecord) -> tuple[FitRun, FitRecord]:
     """Return run and record of a model without unused latents; as they are, if all are used.
 
-    Models whose parts are not made of `SkipMLP` and `AffineExperts` stay as they are.
+    Models of pictures stay as they are, and those whose parts are not made of `SkipMLP` and
+    `AffineExperts`.
     """
     model, d = run.model, run.model.latents
+    if run.frontend is not None or run.panel.is_image:
+        return run, record
     writes, reads = _network(model, "encoder"), _network(model, "decoder")
     if writes is None or reads is None or not isinstance(model.experts, AffineExperts):
         return run, record
@@ -62,7 +65,8 @@ def prune(run: FitRun, record: FitRecord) -> tuple[FitRun, FitRecord]:
     _read_only(state, reads, keep, left, mean)
     _state_of_experts(state, model, keep, left, mean)
     config = replace(model.config, latents=len(used))
-    small = SequentialVAE(config, model.regimes, model.shape).to(model.centre.device)
+    with seeded(run.config.fit.seed):
+        small = SequentialVAE(config, model.regimes, model.shape).to(model.centre.device)
     small.load_state_dict(state)
     run = replace(run, model=small, config=replace(run.config, model=config))
     sizes = replace(record.sizes or SizesRecord(), pruned=len(left))

@@ -225,7 +225,8 @@ def _latents(
     while chosen > 1 and enough(chosen - 1, THOROUGH):
         chosen -= 1
     if chosen not in left:
-        left[chosen] = float(_undetermined(test)[chosen])
+        found = _undetermined(test)
+        left[chosen] = float(found[chosen]) if chosen < len(found) else 1.0
     measured = {str(size): left[size] for size in sorted(left)}
     # one less, or one more, had the limit been a little lower or higher
     one_less = left.get(chosen - 1, 0.0) > DETERMINED / CLOSE

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 #: Fixed-point iterations of the evidence, and the relative change at which they end.
-ITERATIONS, CONVERGED = 25, 0.02
+ITERATIONS, CONVERGED = 50, 0.005
 #: Prior precisions by kind of feature (constant, linear and units of W_0, then those of D_k), in
 #: units of the noise: where the search begins, and bounds. Regimes that live in different regions
 #: leave it open whether they differ or one nonlinear mechanism bends between them. As they have
@@ -87,7 +87,7 @@ class Posterior:
         group = np.concatenate([kind, np.tile(3 + kind[chosen], kinds)])
         present = np.unique(group)
         fixed = precision is not None
-        precision = START if precision is None else precision
+        precision = START.copy() if precision is None else precision
         for _ in range(1 if fixed else ITERATIONS):
             covariance = np.linalg.inv(gram + np.diag(precision[group]))
             mean = covariance @ cross

@@ -44,7 +44,7 @@ def select_effects(
         pairs = _pairs(np.flatnonzero(part == number), regime, code, rng)
         joined, truth = _spliced(features, regime, pairs)
         usual = _errors(model, joined, truth)
-        corrected = _errors(model, effects.estimate(model, joined).added_to(joined), truth)
+        corrected = _errors(model, effects.estimate(model, joined, seed).added_to(joined), truth)
         owners += code[[first for first, _ in pairs]].tolist()
         gains += (usual - corrected).tolist()
         errors += usual.tolist()

@@ -31,6 +31,7 @@ from .effect_selection import select_effects
 from .model_selection import select_models
 from .observation_models import CHANNELS, Features, ObservationModel, candidates, parse
 from .pure_statistics import PureRegimeStatistics, PureRows
+from .recording_effects import RecordingEffects
 from .sensor_statistics import SensorStatistics
 from .series_batch import EncodedSeries
 from .window_moments import MomentDiscriminant
@@ -271,6 +272,7 @@ def statistics_of(
     lags = model.config.lags
     names = candidates(lags, int(np.median((encoded.position >= 0).sum(axis=0))))
     apart = doubtful = hidden = False
+    effects: RecordingEffects | None = None
     if first is not None:
         # the first is taken unless another is clearly better: it tells what it does not know
         names.insert(0, CHANNELS)
@@ -278,21 +280,20 @@ def statistics_of(
         at_home, elsewhere = first.doubt(encoded.channels, encoded.position, regime)
         apart = elsewhere > max(MOST_DOUBT, MORE_DOUBT * at_home)
         doubtful = elsewhere > max(SOME_DOUBT, MORE_DOUBT * at_home)
-        values, predictions, _ = features(CHANNELS)
-        measured = ObservationModel.measure(CHANNELS, values, predictions, regime)
+        found = features(CHANNELS)
+        if recording is not None:  # what offsets explain does not speak against the mechanisms
+            effects = select_effects(found, regime, recording, seed)
+        if effects is not None and recording is not None:
+            own = effects.known(found, regime, recording)
+            assert found.predictions is not None
+            found.predictions[:] += own[:, None, None]
+        measured = ObservationModel.measure(CHANNELS, found.values, found.predictions, regime)
         hidden = measured.autocorrelation_time > LONG_ERRORS
     selection = select_models(
         features, names, regime, lags, pieces.groups, seed,
         unseen=unseen, apart=apart, doubtful=doubtful, hidden=hidden,
     )  # fmt: skip
-    effects = None
-    if recording is not None and CHANNELS in selection.selected:
-        found = features(CHANNELS)
-        effects = select_effects(found, regime, recording, seed)
-        if effects is not None:
-            own = effects.known(found, regime, recording)
-            assert found.predictions is not None
-            found.predictions[:] += own[:, None, None]
+    effects = effects if CHANNELS in selection.selected else None
     return PureRegimeStatistics.of_features(
         features, width, regime, selection, visited, pieces.groups, seed, first, moments, effects
     )

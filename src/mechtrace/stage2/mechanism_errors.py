@@ -23,6 +23,9 @@ ROTATIONS = 8
 #: mixture of the predictions: pure regimes do not show it. Measured on development seeds of the
 #: zoo.
 MIXING = 0.2
+#: Factor on the variance that prediction errors imply: those that are not random turn alpha more.
+#: Measured likewise.
+MISFIT = 1.7
 
 
 def mixing_variance(alpha: np.ndarray, statistics: PureRegimeStatistics) -> np.ndarray:
@@ -122,6 +125,6 @@ def misfit_variance(
             if batch.trials > 1:
                 change = change.sum(axis=2, keepdims=True)
             total += response(plane, batch.elapsed, change, process_noise) ** 2
-        return total / len(turns)
+        return MISFIT * total / len(turns)
 
     return variance

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._runtime.stochastic import generator
 from .corrections import BasisCorrection
 from .observation_models import Features, ObservationModel, known_steps
 from .share_lattice import LEAST, Blocks, lattice
@@ -100,17 +101,17 @@ class RecordingEffects:
             out[i * p : (i + 1) * p, j * p : (j + 1) * p] += self.own[regime[i]]
         return out
 
-    def estimate(self, model: ObservationModel, features: Features) -> Offsets:
+    def estimate(self, model: ObservationModel, features: Features, seed: int = 0) -> Offsets:
         """Offsets of each recording, whose alpha is not known."""
         found = [
-            self._estimate(Blocks.of(model, self.noise, features.of_series(some)))
+            self._estimate(Blocks.of(model, self.noise, features.of_series(some)), seed)
             for some in np.array_split(
                 np.arange(len(features.values)), -(-len(features.values) // AT_ONCE)
             )
         ]
         return Offsets(*(np.concatenate(part) for part in zip(*found, strict=True)))
 
-    def _estimate(self, blocks: Blocks) -> tuple[np.ndarray, np.ndarray]:
+    def _estimate(self, blocks: Blocks, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """Offsets b (S, p) of recordings, and draws (S, D, K, p) of what predictions lack."""
         kinds, p = self.own.shape[:2]
         precision = np.linalg.inv(self._prior(np.arange(kinds)) + LEAST * np.eye(kinds * p))
@@ -139,7 +140,7 @@ class RecordingEffects:
         found = np.stack(offsets, axis=1)  # (S, 2, K, p)
         b = found[each, best].reshape(series, -1) @ pull.T
         roots = np.stack([blocks.root(path, precision) for path in paths], axis=1)
-        rng = np.random.default_rng(0)
+        rng = generator(seed, "offsets of recordings")
         draws = []
         for place in (np.arange(DRAWS) + 0.5) / DRAWS:
             mode = np.where(place < 1 / (1 + second), best, 1 - best)

@@ -12,8 +12,9 @@ and a regression on it has the right slopes (regression calibration). Prediction
 from raw histories, whose noise is part of what is measured on left-out series.
 
 N follows from the errors r_t of a regression by instruments: predicted from x_{t-1}, but learned
-from what x_{t-2}, ... tell of it, which the noise of x_{t-1} does not touch. Noise in x_{t-1} is
-part of both r_{t-1} and, times the slope J, of r_t, so that E[r_t r_{t-1}'] = -J N.
+from what x_{t-2}, ... tell of it, which the noise of x_{t-1} does not touch. All are taken less
+their means over a recording, since recordings that differ by offsets are not noisy. Noise in
+x_{t-1} is part of both r_{t-1} and, times the slope J, of r_t, so that E[r_t r_{t-1}'] = -J N.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ def sensor_noise(
 
     Examples
     --------
-    >>> rng = np.random.default_rng(0)
+    >>> rng = np.random.default_rng([0])
     >>> state = np.zeros((4000, 1))
     >>> for t in range(1, 4000):
     ...     state[t] = 0.9 * state[t - 1] + 0.3 * rng.standard_normal()
@@ -115,11 +116,11 @@ def sensor_noise(
         affine = _affine(x)
         return np.concatenate([affine, np.tanh(x @ directions + phases) - affine @ linear], axis=1)
 
-    seen = design(past)
+    run = np.cumsum(np.diff(position, prepend=position[0]) != 1)[ready]
+    seen, target = (_within(part, run) for part in (design(past), target))
     before = lagged(values, ready, 2, CONTEXT)
-    instruments = np.concatenate(
-        [_affine(before), np.tanh(before[:, :q] @ directions + phases)], 1
-    )
+    bent = np.tanh(before[:, :q] @ directions + phases)
+    instruments = _within(np.concatenate([before, bent], axis=1), run)
     told = np.empty_like(seen)
     for k in range(kinds):
         own = instruments[regime == k]
@@ -161,6 +162,14 @@ def _noise_of_errors(
         wanted.append((white.T @ product @ white).ravel())
     found = np.asarray(nnls(np.concatenate(matrix), np.concatenate(wanted))[0])
     return np.where(found > NEGLIGIBLE * past.var(axis=0), found, 0.0)
+
+
+def _within(x: np.ndarray, run: np.ndarray) -> np.ndarray:
+    """Rows (n, p) less the mean of their run (n,): machines that differ are not noisy."""
+    _, number, count = np.unique(run, return_inverse=True, return_counts=True)
+    total = np.zeros((len(count), x.shape[1]))
+    np.add.at(total, number, x)
+    return np.asarray(x - (total / count[:, None])[number])
 
 
 def _affine(x: np.ndarray) -> np.ndarray:

@@ -205,7 +205,7 @@ class SeriesBatch:
             observation = statistics.models[name]
             features = encoded.features(name, statistics.support, statistics.means)
             if name == CHANNELS and statistics.effects is not None and not causal:
-                differ = statistics.effects.estimate(observation, features)
+                differ = statistics.effects.estimate(observation, features, statistics.seed)
                 features = differ.added_to(features)
             inflation = observation.noise_inflation(excess)
             if inflation is not None:

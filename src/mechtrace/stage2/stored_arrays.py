@@ -172,7 +172,8 @@ def check_arrays(record: FitRecord, stored: Mapping[str, np.ndarray]) -> dict[st
         sizes["f"] = 2 * sizes["c"]
         sizes["q"] = _coordinates(arrays) if CHANNELS in evidence.tried else 0
         sizes["t"] = sizes["q" if tested_model(evidence.selected) == CHANNELS else "d"]
-        reduced = [name for name in evidence.tried if f"{_moments(name)}weights" in arrays]
+        windows = [name for name in evidence.tried if parse(name)[0] == "window_moments"]
+        reduced = [name for name in windows if f"{_moments(name)}weights" in arrays]
         wanted |= {
             f"{REFERENCE}{n}": row for n, row in _statistics(evidence, config, sizes, reduced)
         }
