@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 
 #: Characters that act on a terminal, and halves of characters, as in names that are not UTF-8.
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -32,15 +31,6 @@ def visible(text: str, *, lines: bool = False) -> str:
         return found[0] if kept else found[0].encode("unicode_escape").decode("ascii")
 
     return _UNPRINTABLE.sub(escaped, text)
-
-
-def quoted(name: str) -> str:
-    """Quote a name for a command line, if it needs it.
-
-    >>> quoted("flow"), quoted("flow rate")
-    ('flow', "'flow rate'")
-    """
-    return shlex.quote(name)
 
 
 class MechtraceError(Exception):

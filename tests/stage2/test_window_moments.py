@@ -189,6 +189,11 @@ def test_a_stored_model_and_a_stream_answer_alike(tmp_path, monkeypatch, reduced
     path = model.recover(new)
     assert np.abs(path.alpha[20:40, 0] - 1).mean() < 0.2
     assert np.abs(path.alpha[80:100, 1] - 1).mean() < 0.2
+    found = model.contributions(new)
+    assert found.values.shape == (120, 2, 3)
+    rows = np.isfinite(found.values).all(axis=(1, 2))
+    # what all sensors say together points to the regime at work
+    assert found.values[rows].sum(axis=2)[5:40].argmax(axis=1).mean() < 0.1
     model.save(tmp_path / "m.mechtrace")
     again = mt.load(tmp_path / "m.mechtrace").recover(new)
     np.testing.assert_array_equal(again.alpha, path.alpha)

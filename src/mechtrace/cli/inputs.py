@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import DataError, MissingColumn, quoted
+from ..errors import DataError, MissingColumn
 from ..io.column_names import ROLES
 from .options import named
 
@@ -109,7 +110,7 @@ def model_and_data(
             **{role: given.get(role) for role in ROLES},
         )  # fmt: skip
     except MissingColumn as error:
-        raise error.or_without(f"--without {quoted(error.column)}") from error
+        raise error.or_without(f"--without {shlex.quote(error.column)}") from error
     logger.info(reading.summary)
     kept = {name: getattr(usual, name) for name in ("missing", "gap", "rate", "detrend")}
     used = [

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
+
 import numpy as np
 
-from ..errors import quoted
 from ..stage2.channel_statistics import RANGE, ChannelStatistics, SensorFault
 from ..stage2.events import shown_time
 from ..stage2.pure_statistics import PureRegimeStatistics
@@ -36,7 +37,7 @@ def sensors(path: Trajectory, reference: PureRegimeStatistics) -> Finding | None
     for values in observed.channels:
         fault = known.fault(values, left_out)
         if fault is not None:
-            option = " ".join(f"--without {quoted(names[c])}" for c in fault.channels)
+            option = " ".join(f"--without {shlex.quote(names[c])}" for c in fault.channels)
             step = NEXT_STEPS[fault.kind].format(without=option)
             return Finding(
                 "sensors", "bad", float(len(fault.channels) or len(names)), 0.0,

@@ -27,7 +27,7 @@ from ..errors import DataError
 from ..stage1 import encoding
 from ..stage1.vae import SequentialVAE
 from .model_selection import joined
-from .observation_models import CHANNELS, ObservationModel, centre_lag, parse
+from .observation_models import CHANNELS, centre_lag, parse
 from .pure_statistics import PureRegimeStatistics
 from .series_batch import EncodedSeries
 
@@ -149,7 +149,7 @@ def contributions(
     used = [one.name for one in models]
     coded = encoding.encode(model, panel)
     experts = statistics.experts if CHANNELS in used else None
-    encoded = EncodedSeries.of_rows(model, panel, coded.mean, experts)
+    encoded = EncodedSeries.of_rows(model, panel, coded.mean, experts, statistics.moments)
     excess = statistics.excess(coded.scale)
     steps, sensors = panel.rows, panel.shape[0]
     total, known = np.zeros((steps, len(regimes), sensors)), np.zeros(steps, bool)
@@ -157,9 +157,14 @@ def contributions(
     for one in models:
         if one.name == CHANNELS:
             divide = _channels(model, statistics)
+        elif _reduced(one.name, statistics) and encoded.recorded is not None:
+            size = parse(one.name)[1]
+            moments = statistics.moments[size]
+            divide = _latents(moments.shares(encoded.recorded, encoded.position, size), 1)
         else:
             moved = _movement(model, panel, coded.mean) if moved is None else moved
-            divide = _latents(one, moved)
+            blocks = 3 if parse(one.name)[0] == "window_moments" else 1
+            divide = _latents(moved, blocks)
         values, predictions, doubt = encoded.features(
             one.name, statistics.support, statistics.means
         )
@@ -190,6 +195,12 @@ def contributions(
     )
 
 
+def _reduced(name: str, statistics: PureRegimeStatistics) -> bool:
+    """Tell whether an observation model is an estimate from moments of the channels."""
+    kind, size = parse(name)
+    return kind == "window_moments" and size in statistics.moments
+
+
 #: Errors (T, K, p) and the same times the precision -> products by sensor (T, K, c).
 Divide = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
@@ -210,9 +221,11 @@ def _channels(model: SequentialVAE, statistics: PureRegimeStatistics) -> Divide:
     return divide
 
 
-def _latents(observation: ObservationModel, moved: np.ndarray) -> Divide:
-    """Divide by latent, and the latents among the sensors by shares (d, c)."""
-    blocks = 3 if parse(observation.name)[0] == "window_moments" else 1
+def _latents(moved: np.ndarray, blocks: int) -> Divide:
+    """Divide by latent, and the latents among the sensors by shares (d, c).
+
+    Values are `blocks` of as many latents; what is estimated from the channels counts likewise.
+    """
 
     def divide(error: np.ndarray, weighed: np.ndarray) -> np.ndarray:
         product = (error * weighed).reshape(*error.shape[:2], blocks, -1)

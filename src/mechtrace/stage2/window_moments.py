@@ -109,6 +109,16 @@ class MomentDiscriminant:
         white = (values - self.centre) * self.rescale
         return _moments(white, position, window) @ self.weights + self.offset
 
+    def shares(self, values: np.ndarray, position: np.ndarray, window: int) -> np.ndarray:
+        """Shares (K - 1, c) of the channels (T, S, c) in the movement of each estimate."""
+        moments = _moments((values - self.centre) * self.rescale, position, window)
+        moments = moments[np.isfinite(moments).all(axis=2)]
+        sensors = len(self.centre)
+        parts = moments[..., None] * self.weights  # (n, 2 c, K - 1)
+        moved = (parts[:, :sensors] + parts[:, sensors:]).var(axis=0).T if len(moments) else 0.0
+        moved = moved + np.full((self.weights.shape[1], sensors), LEAST_DEVIATION)
+        return np.asarray(moved / moved.sum(axis=1, keepdims=True))
+
 
 def _moments(channels: np.ndarray, position: np.ndarray, window: int) -> np.ndarray:
     """Means and log deviations of the steps, (T, S, 2 c)."""
