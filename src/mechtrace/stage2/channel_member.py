@@ -10,7 +10,7 @@ import numpy as np
 
 from ..stage1.hidden_units import hidden_units
 from .bayesian_regression import Posterior, RegressionSums
-from .sensor_noise import CONTEXT, calibrated
+from .sensor_noise import CONTEXT, affine, calibrated
 
 #: Lags whose values the units see.
 BENT_LAGS = 2
@@ -53,9 +53,9 @@ class Member:
 
     def features(self, history: np.ndarray) -> np.ndarray:
         """Features (1 or K, N, P) of histories (N, L q), newest first."""
-        affine = _affine(history)
-        bent = _units(history, self.directions, self.phases) - affine @ self.linear
-        return np.concatenate([np.broadcast_to(affine, (len(bent), *affine.shape)), bent], axis=2)
+        plain = affine(history)
+        bent = _units(history, self.directions, self.phases) - plain @ self.linear
+        return np.concatenate([np.broadcast_to(plain, (len(bent), *plain.shape)), bent], axis=2)
 
     @classmethod
     def cross_fit(
@@ -85,11 +85,11 @@ class Member:
         else:
             directions = BEND * rng.standard_normal((1, seen, units)) / np.sqrt(seen)
             phases = rng.uniform(-2, 2, (1, units))
-        affine, bent = _affine(history), _units(history, directions, phases)
+        plain, bent = affine(history), _units(history, directions, phases)
         bent = bent[regime if learned else 0, np.arange(len(history))]
-        ridge = affine.T @ affine + 1e-6 * len(affine) * np.eye(affine.shape[1])
-        linear = np.linalg.solve(ridge, affine.T @ bent)
-        design = np.concatenate([affine, bent - affine @ linear], axis=1)
+        ridge = plain.T @ plain + 1e-6 * len(plain) * np.eye(plain.shape[1])
+        linear = np.linalg.solve(ridge, plain.T @ bent)
+        design = np.concatenate([plain, bent - plain @ linear], axis=1)
         kind, kinds = np.repeat([0, 1, 2], [1, lags * q, units]), int(regime.max()) + 1
         fold = np.zeros(len(ready), int) if rows.fold is None else rows.fold[ready]
         folds = range(0 if rows.fold is None else int(rows.fold.max()) + 1)
@@ -150,11 +150,6 @@ def apply(features: np.ndarray, weights: np.ndarray) -> np.ndarray:
     kinds, P, q = weights.shape
     flat = features[0] @ weights.transpose(1, 0, 2).reshape(P, kinds * q)
     return flat.reshape(-1, kinds, q)
-
-
-def _affine(history: np.ndarray) -> np.ndarray:
-    """A constant beside histories (N, n)."""
-    return np.concatenate([np.ones((len(history), 1)), history], axis=1)
 
 
 def _units(history: np.ndarray, directions: np.ndarray, phases: np.ndarray) -> np.ndarray:

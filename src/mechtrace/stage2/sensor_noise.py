@@ -110,11 +110,11 @@ def sensor_noise(
     directions = BEND * rng.standard_normal((q, units)) / np.sqrt(q)
     phases = rng.uniform(-2, 2, units)
     past, target = values[ready - 1], values[ready]
-    linear = np.linalg.lstsq(_affine(past), np.tanh(past @ directions + phases), rcond=None)[0]
+    linear = np.linalg.lstsq(affine(past), np.tanh(past @ directions + phases), rcond=None)[0]
 
     def design(x: np.ndarray) -> np.ndarray:
-        affine = _affine(x)
-        return np.concatenate([affine, np.tanh(x @ directions + phases) - affine @ linear], axis=1)
+        plain = affine(x)
+        return np.concatenate([plain, np.tanh(x @ directions + phases) - plain @ linear], axis=1)
 
     run = np.cumsum(np.diff(position, prepend=position[0]) != 1)[ready]
     seen, target = (_within(part, run) for part in (design(past), target))
@@ -172,5 +172,6 @@ def _within(x: np.ndarray, run: np.ndarray) -> np.ndarray:
     return np.asarray(x - (total / count[:, None])[number])
 
 
-def _affine(x: np.ndarray) -> np.ndarray:
+def affine(x: np.ndarray) -> np.ndarray:
+    """A constant beside rows (n, p)."""
     return np.concatenate([np.ones((len(x), 1)), x], axis=1)
